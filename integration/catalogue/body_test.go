@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -35,7 +36,7 @@ func bodyEntries() []entry {
 func picture(t *testing.T, width int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	harness.WantError(t, "picture", png.Encode(&b, image.NewGray(image.Rect(0, 0, width, 1))), nil)
+	runtest.WantError(t, "picture", png.Encode(&b, image.NewGray(image.Rect(0, 0, width, 1))), nil)
 	return b.Bytes()
 }
 
@@ -100,16 +101,16 @@ func testCodePictures(t *testing.T) {
 	b.StartCodeNode(b.Bus)
 	b.AwaitTurn(id, "t1")
 	outputs := b.Outputs(id)
-	harness.Equal(t, "output", outputs[0], "drawn png 7 image/png true\n")
-	harness.Equal(t, "output of the next program", strings.HasPrefix(outputs[1], "png 9 image/png true\n[error] "), true)
-	harness.Equal(t, "drawn", c.Count("draw"), 1)
+	runtest.Equal(t, "output", outputs[0], "drawn png 7 image/png true\n")
+	runtest.Equal(t, "output of the next program", strings.HasPrefix(outputs[1], "png 9 image/png true\n[error] "), true)
+	runtest.Equal(t, "drawn", c.Count("draw"), 1)
 	user, ofDraw := "image/png "+refTo(given).Digest, "image/png "+refTo(drawn).Digest
-	harness.EqualLists(t, "shown with the output", shown(b, 1), []string{user, ofDraw})
-	harness.EqualLists(t, "shown with the error", shown(b, 2), []string{user, ofDraw, user})
+	runtest.EqualLists(t, "shown with the output", shown(b, 1), []string{user, ofDraw})
+	runtest.EqualLists(t, "shown with the error", shown(b, 2), []string{user, ofDraw, user})
 	nested := harness.Find[*events.ToolNestedReturned](b, id)[0].Result.Attachments
-	harness.DeepEqual(t, "recorded of the call", nested, []events.Part{{Kind: events.PartAttachment, MediaType: "image/png", Blob: refTo(drawn)}})
-	harness.DeepEqual(t, "stored", harness.Find[*events.BodyStored](b, id)[0].Blob, refTo(given))
-	harness.Equal(t, "number of them", len(harness.Find[*events.BodyStored](b, id)), 1)
+	runtest.DeepEqual(t, "recorded of the call", nested, []events.Part{{Kind: events.PartAttachment, MediaType: "image/png", Blob: refTo(drawn)}})
+	runtest.DeepEqual(t, "stored", harness.Find[*events.BodyStored](b, id)[0].Blob, refTo(given))
+	runtest.Equal(t, "number of them", len(harness.Find[*events.BodyStored](b, id)), 1)
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -138,17 +139,17 @@ func testStoredBody(t *testing.T) {
 	sweeper, now := follow.NewBlobSweeper(b.Bus), time.Now()
 	for _, at := range []time.Time{now, now.Add(24 * time.Hour)} {
 		_, err := sweeper.Sweep(b.Ctx, at)
-		harness.WantError(t, "sweep", err, nil)
+		runtest.WantError(t, "sweep", err, nil)
 	}
 	got, err := b.ReadBlob(b.Ctx, id, refTo(body).Digest)
-	harness.WantError(t, "read while the call runs", err, nil)
-	harness.Equal(t, "body", bytes.Equal(got, body), true)
+	runtest.WantError(t, "read while the call runs", err, nil)
+	runtest.Equal(t, "body", bytes.Equal(got, body), true)
 	kill()
 	b.StartWorker(b.Bus)
 	b.AwaitTurn(id, "t1")
-	harness.Equal(t, "runs", runs, 2)
-	harness.Equal(t, "records of it", len(harness.Find[*events.BodyStored](b, id)), 1)
-	harness.EqualLists(t, "shown", shown(b, 1), []string{"image/png " + refTo(body).Digest})
+	runtest.Equal(t, "runs", runs, 2)
+	runtest.Equal(t, "records of it", len(harness.Find[*events.BodyStored](b, id)), 1)
+	runtest.EqualLists(t, "shown", shown(b, 1), []string{"image/png " + refTo(body).Digest})
 }
 
 func testForeignBody(t *testing.T) {
@@ -167,20 +168,20 @@ func testForeignBody(t *testing.T) {
 	})
 	b.StartCodeNode(b.Bus)
 	_, err := b.StoreBlob(b.Ctx, b.Open(api.CreateRequest{}), theirs)
-	harness.WantError(t, "store in another session", err, nil)
+	runtest.WantError(t, "store in another session", err, nil)
 	id := b.Open(harness.CodeSession())
 	_, err = b.StoreBlob(b.Ctx, id, own)
-	harness.WantError(t, "store", err, nil)
+	runtest.WantError(t, "store", err, nil)
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.WantError(t, "read", read, api.ErrUnknownBlob)
-	harness.WantError(t, "store above the limit", large, events.ErrTooLarge)
-	harness.Equal(t, "field of an empty one", fmt.Sprint(errors.As(empty, new(*events.FieldError))), "true")
+	runtest.WantError(t, "read", read, api.ErrUnknownBlob)
+	runtest.WantError(t, "store above the limit", large, events.ErrTooLarge)
+	runtest.Equal(t, "field of an empty one", fmt.Sprint(errors.As(empty, new(*events.FieldError))), "true")
 	results := harness.ToolResults(b, id)
 	for i, want := range []string{plugin.CodeUnknownBody, plugin.CodeUnknownBody, ""} {
-		harness.Equal(t, fmt.Sprint("code of program ", i), results[i].Code, want)
-		harness.Equal(t, fmt.Sprint("attachments of program ", i), len(results[i].Attachments), 0)
+		runtest.Equal(t, fmt.Sprint("code of program ", i), results[i].Code, want)
+		runtest.Equal(t, fmt.Sprint("attachments of program ", i), len(results[i].Attachments), 0)
 	}
-	harness.Equal(t, "failure of the tool", strings.Contains(results[2].Text, "names no such body"), true)
+	runtest.Equal(t, "failure of the tool", strings.Contains(results[2].Text, "names no such body"), true)
 	_, err = b.FindBlobs(b.Ctx, id, refTo(theirs).Digest)
-	harness.WantError(t, "of the session", err, api.ErrUnknownBlob)
+	runtest.WantError(t, "of the session", err, api.ErrUnknownBlob)
 }

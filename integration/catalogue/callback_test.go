@@ -5,6 +5,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -18,7 +19,7 @@ func TestTaskCallbackMoves(t *testing.T) {
 	calls := make(chan string, 8)
 	register := func(name events.TaskID) projector.Task {
 		k, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: name, OnCancel: func() { calls <- string(name) }})
-		harness.WantError(t, "register", err, nil)
+		runtest.WantError(t, "register", err, nil)
 		return k
 	}
 	other := b.OtherHost()
@@ -26,18 +27,18 @@ func TestTaskCallbackMoves(t *testing.T) {
 		register(name)
 		for range 2 {
 			to := b.Open(api.CreateRequest{})
-			harness.WantError(t, "transfer", by.TransferTasks(b.Ctx, taskAt(b, id, name), to, []events.TaskID{name}), nil)
+			runtest.WantError(t, "transfer", by.TransferTasks(b.Ctx, taskAt(b, id, name), to, []events.TaskID{name}), nil)
 		}
 		_, err := by.CancelTask(b.Ctx, taskAt(b, id, name), name) // whether or not the callback has followed by now
-		harness.WantError(t, "cancel", err, nil)
-		harness.Equal(t, "called", harness.Receive(b, "calls", calls), string(name))
+		runtest.WantError(t, "cancel", err, nil)
+		runtest.Equal(t, "called", harness.Receive(b, "calls", calls), string(name))
 	}
 	late, to := register("late"), b.Open(api.CreateRequest{})
 	b.CommitUnchecked(to, &events.TaskRegistered{Task: "late", State: late.State, From: id, Created: late.CreatedAt})
 	b.CommitUnchecked(to, &events.TaskEnded{Task: "late", State: events.TaskCancelled})
 	b.CommitUnchecked(id, &events.TaskTransferred{Tasks: []events.TaskID{"late"}, To: to})
-	harness.Equal(t, "called", harness.Receive(b, "calls", calls), "late")
-	harness.Equal(t, "more calls", len(calls), 0)
+	runtest.Equal(t, "called", harness.Receive(b, "calls", calls), "late")
+	runtest.Equal(t, "more calls", len(calls), 0)
 }
 
 // taskAt follows the transfers of a task and returns the session that it is in.
@@ -45,7 +46,7 @@ func taskAt(b *harness.System, id events.SessionID, name events.TaskID) events.S
 	b.T.Helper()
 	for {
 		k, err := b.Task(b.Ctx, id, name)
-		harness.WantError(b.T, "task", err, nil)
+		runtest.WantError(b.T, "task", err, nil)
 		if k.To == "" {
 			return id
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -45,15 +46,15 @@ func testChangeTold(t *testing.T) {
 	first, kill := b.StartNodeOn(bustest.Open(t, b.Server), listens("first", nil))
 	b.Host = first.Host()
 	id := b.Open(api.CreateRequest{})
-	harness.WantError(t, "configure", b.SetModel(id, "m1"), nil)
-	harness.Equal(t, "told", harness.Receive(b, "the first", heard), "first")
+	runtest.WantError(t, "configure", b.SetModel(id, "m1"), nil)
+	runtest.Equal(t, "told", harness.Receive(b, "the first", heard), "first")
 	kill()
 	b.Host = b.NewHost(b.Bus)
 	b.StartNodeOn(bustest.Open(t, b.Server), listens("second", goesOn))
-	harness.Equal(t, "told again", harness.Receive(b, "the second", heard), "second")
+	runtest.Equal(t, "told again", harness.Receive(b, "the second", heard), "second")
 	b.AwaitState(id, "that plugins were told", harness.AllNotified)
 	b.AwaitUnqueued(id)
-	harness.Equal(t, "told more", len(heard), 0)
+	runtest.Equal(t, "told more", len(heard), 0)
 }
 
 func testProjectorView(t *testing.T) {
@@ -101,14 +102,14 @@ func testProjectedParts(t *testing.T, shown string, own, kept, added int) {
 	b.AwaitTurn(id, "t1")
 
 	result := harness.Find[*events.ToolReturned](b, id)[0].Results[0]
-	harness.Equal(t, "text", result.Text, shown)
-	harness.Equal(t, "output is kept beside the text", result.Full, map[string]string{"replaced": "kept"}[shown])
-	harness.EqualLists(t, "attachments beside those for the model", texts(result.Unseen), texts(pictures(own-kept, "own")))
+	runtest.Equal(t, "text", result.Text, shown)
+	runtest.Equal(t, "output is kept beside the text", result.Full, map[string]string{"replaced": "kept"}[shown])
+	runtest.EqualLists(t, "attachments beside those for the model", texts(result.Unseen), texts(pictures(own-kept, "own")))
 	var read []events.Part
 	for _, m := range b.Model.Requests()[1].Messages {
 		read = append(read, m.Parts...)
 	}
-	harness.EqualLists(t, "attachments that the model reads", texts(read), append(texts(pictures(own, "own"))[own-kept:], texts(pictures(added, "added"))...))
+	runtest.EqualLists(t, "attachments that the model reads", texts(read), append(texts(pictures(own, "own"))[own-kept:], texts(pictures(added, "added"))...))
 }
 
 func testKilledCatalogue(t *testing.T) {
@@ -121,7 +122,7 @@ func testKilledCatalogue(t *testing.T) {
 			builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{harness.PluginOf("own", func(r *plugin.Registrar) {
 				plugin.AddTool(r, plugin.Tool{Name: "own", Schema: &jsonschema.Schema{Type: "object", Description: contract}}, func(context.Context, plugin.Call, map[string]any) (string, error) { return "", nil })
 			})}})
-			harness.WantError(t, "plugins", err, nil)
+			runtest.WantError(t, "plugins", err, nil)
 			finished = bustest.KilledAt(t, b.Server, k, late, func(ctx context.Context, victim *bus.Bus) error {
 				host, err := session.New(session.Config{Bus: victim, Plugins: session.WithPlugins(builder)})
 				if err == nil {
@@ -130,8 +131,8 @@ func testKilledCatalogue(t *testing.T) {
 				return err
 			})
 			list, err := other.ToolState(b.Ctx, id)
-			harness.WantError(t, "list", err, nil)
-			harness.Equal(t, "the tool is there at the end", len(list.Tools) > 0 || !finished, true)
+			runtest.WantError(t, "list", err, nil)
+			runtest.Equal(t, "the tool is there at the end", len(list.Tools) > 0 || !finished, true)
 			for i := range list.Tools {
 				if !strings.Contains(string(list.Tools[i].Look().Schema), contract) {
 					t.Errorf("late %t, write %d: got the schema %q, want %s", late, k, list.Tools[i].Look().Schema, contract)

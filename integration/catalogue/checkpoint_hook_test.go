@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -41,19 +42,19 @@ func testCheckpointAbort(t *testing.T) {
 			b.Open(api.CreateRequest{ID: id})
 			inject(b, id, "i0", "early")
 			r := b.RunTurn(id, "t1", harness.Text("hello"))
-			harness.Equal(t, "end", r.End, events.EndRuntimeError)
-			harness.Equal(t, "kind", r.Issue.Kind, "plugin")
+			runtest.Equal(t, "end", r.End, events.EndRuntimeError)
+			runtest.Equal(t, "kind", r.Issue.Kind, "plugin")
 			code := "enough"
 			if fails {
 				code = "plugin_checkpoint"
 			}
-			harness.Equal(t, "code", r.Issue.Code, code)
-			harness.Equal(t, "model calls", r.ModelCalls, 1)
-			harness.Equal(t, "inputs that wait", len(b.StateOf(id).Inputs), 1)
+			runtest.Equal(t, "code", r.Issue.Code, code)
+			runtest.Equal(t, "model calls", r.ModelCalls, 1)
+			runtest.Equal(t, "inputs that wait", len(b.StateOf(id).Inputs), 1)
 			b.RunTurn(id, "t2", harness.Text("go on"))
 			got := b.Model.Prompt(1)
-			harness.Equal(t, "messages of the next prompt at "+string(at), fmt.Sprint(got[:2], got[len(got)-2:]), "[user early user hello] [user also user go on]")
-			harness.EqualLists(t, "accepted", accepted(b, id), []string{"start [i0]", "start [i1]"})
+			runtest.Equal(t, "messages of the next prompt at "+string(at), fmt.Sprint(got[:2], got[len(got)-2:]), "[user early user hello] [user also user go on]")
+			runtest.EqualLists(t, "accepted", accepted(b, id), []string{"start [i0]", "start [i1]"})
 		}
 	}
 }
@@ -65,10 +66,10 @@ func testCheckpointLoop(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{Config: events.Config{MaxIterations: 3}})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.Equal(t, "end", r.End, events.EndMaxTurns)
-	harness.Equal(t, "model calls", r.ModelCalls, 3)
-	harness.EqualLists(t, "last prompt", b.Model.Prompt(2), []string{"user hello", "assistant one", "user more", "assistant two", "user more"})
-	harness.EqualLists(t, "messages", b.Messages(id), []string{
+	runtest.Equal(t, "end", r.End, events.EndMaxTurns)
+	runtest.Equal(t, "model calls", r.ModelCalls, 3)
+	runtest.EqualLists(t, "last prompt", b.Model.Prompt(2), []string{"user hello", "assistant one", "user more", "assistant two", "user more"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{
 		"user hello", "assistant one", "user more", "assistant two", "user more", "assistant three", "user more", "system turn limit reached (3)",
 	})
 }
@@ -80,11 +81,11 @@ func testCheckpointAssistant(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.Equal(t, "end", r.End, events.EndFinished)
-	harness.Equal(t, "model calls", r.ModelCalls, 2)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant k:noop{}", "user k=noop", "assistant done"})
+	runtest.Equal(t, "end", r.End, events.EndFinished)
+	runtest.Equal(t, "model calls", r.ModelCalls, 2)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant k:noop{}", "user k=noop", "assistant done"})
 	_, err := b.Inject(b.Ctx, id, api.InjectRequest{Role: events.RoleAssistant, Parts: []events.Part{harness.Text("I did it")}})
-	harness.WantError(t, "inject as the assistant", err, events.ErrInvalid)
+	runtest.WantError(t, "inject as the assistant", err, events.ErrInvalid)
 }
 
 // testCheckpointOrder runs with a checkpoint hook and without one, and with the worker killed during the next
@@ -136,8 +137,8 @@ func testCheckpointOrder(t *testing.T) {
 		if hooked {
 			shown, notification = append(shown, "system h"), notification+" h"
 		}
-		harness.EqualLists(t, "events of the checkpoint", got, []string{"injected_turn_input_accepted i", notification})
-		harness.EqualLists(t, "prompt", b.Model.Prompt(2), append(shown, "user i"))
-		harness.EqualLists(t, "messages", b.Messages(id), append(shown, "user i", "assistant done"))
+		runtest.EqualLists(t, "events of the checkpoint", got, []string{"injected_turn_input_accepted i", notification})
+		runtest.EqualLists(t, "prompt", b.Model.Prompt(2), append(shown, "user i"))
+		runtest.EqualLists(t, "messages", b.Messages(id), append(shown, "user i", "assistant done"))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -34,7 +35,7 @@ func checkpointEntries() []entry {
 func inject(b *harness.System, id events.SessionID, input events.InputID, s string) {
 	b.T.Helper()
 	_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: input, Parts: []events.Part{harness.Text(s)}})
-	harness.WantError(b.T, "inject", err, nil)
+	runtest.WantError(b.T, "inject", err, nil)
 }
 
 // accepted renders where inputs entered the turn.
@@ -71,19 +72,19 @@ func testInjectDuringTool(t *testing.T) {
 			emitted = append(emitted, e)
 		}
 	}
-	harness.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also"})
-	harness.EqualLists(t, "accepted", accepted(b, id), []string{"after_work [i1]"})
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also", "assistant done"})
-	harness.EqualLists(t, "events", tags, []string{
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also"})
+	runtest.EqualLists(t, "accepted", accepted(b, id), []string{"after_work [i1]"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also", "assistant done"})
+	runtest.EqualLists(t, "events", tags, []string{
 		"llm_request", "llm_response", "token_usage", "tool_call_start", "tool_call", "injected_turn_input_accepted",
 		"llm_request", "text_delta", "llm_response", "token_usage", "turn_outcome", "done",
 	})
-	harness.Equal(t, "input told of", emitted[0].Inputs[0].ID, "i1")
-	harness.Equal(t, "its text", emitted[0].Inputs[0].Message.Parts[0].Text, "also")
-	harness.Equal(t, "its role", emitted[0].Inputs[0].Message.Role, events.RoleUser)
+	runtest.Equal(t, "input told of", emitted[0].Inputs[0].ID, "i1")
+	runtest.Equal(t, "its text", emitted[0].Inputs[0].Message.Parts[0].Text, "also")
+	runtest.Equal(t, "its role", emitted[0].Inputs[0].Message.Role, events.RoleUser)
 	n, err := b.StateOf(id).Node("m_ingress_i1")
-	harness.WantError(t, "node", err, nil)
-	harness.Equal(t, "turn of the node", n.Turn, "t1")
+	runtest.WantError(t, "node", err, nil)
+	runtest.Equal(t, "turn of the node", n.Turn, "t1")
 }
 
 func testInjectDuringReply(t *testing.T) {
@@ -92,23 +93,23 @@ func testInjectDuringReply(t *testing.T) {
 	b.Model.Script = []harness.Step{harness.DoFirst(func() { inject(b, id, "i1", "wait") }, harness.Reply(harness.Text("one"))), harness.Reply(harness.Text("two"))}
 	b.StartWorker(b.Bus)
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.Equal(t, "text", r.Text, "two")
-	harness.Equal(t, "model calls", r.ModelCalls, 2)
-	harness.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"user hello", "assistant one", "user wait"})
-	harness.EqualLists(t, "accepted", accepted(b, id), []string{"before_completion [i1]"})
+	runtest.Equal(t, "text", r.Text, "two")
+	runtest.Equal(t, "model calls", r.ModelCalls, 2)
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"user hello", "assistant one", "user wait"})
+	runtest.EqualLists(t, "accepted", accepted(b, id), []string{"before_completion [i1]"})
 }
 
 func testInjectIdle(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
 	id := b.Open(api.CreateRequest{})
 	inject(b, id, "i1", "by the way")
-	harness.EqualLists(t, "messages before the turn", b.Messages(id), []string{})
-	harness.Equal(t, "inputs before the turn", len(b.StateOf(id).Inputs), 1)
+	runtest.EqualLists(t, "messages before the turn", b.Messages(id), []string{})
+	runtest.Equal(t, "inputs before the turn", len(b.StateOf(id).Inputs), 1)
 	b.RunTurn(id, "t1", harness.Text("hello"))
 	b.RunTurn(id, "t2", harness.Text("and?"))
-	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user by the way", "user hello"})
-	harness.EqualLists(t, "accepted", accepted(b, id), []string{"start [i1]"})
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user by the way", "user hello", "assistant one", "user and?", "assistant two"})
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user by the way", "user hello"})
+	runtest.EqualLists(t, "accepted", accepted(b, id), []string{"start [i1]"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user by the way", "user hello", "assistant one", "user and?", "assistant two"})
 }
 
 func testInjectTwice(t *testing.T) {
@@ -120,40 +121,40 @@ func testInjectTwice(t *testing.T) {
 		return err
 	}
 	inject(b, id, "i1", "once")
-	harness.WantError(t, "again", again(harness.Text("once")), nil)
-	harness.WantError(t, "other content", again(harness.Text("twice")), api.ErrDifferent)
-	harness.Equal(t, "injected", len(harness.Find[*events.InputInjected](b, id)), 1)
+	runtest.WantError(t, "again", again(harness.Text("once")), nil)
+	runtest.WantError(t, "other content", again(harness.Text("twice")), api.ErrDifferent)
+	runtest.Equal(t, "injected", len(harness.Find[*events.InputInjected](b, id)), 1)
 	b.RunTurn(id, "t1", harness.Text("hello"))
 	before := b.LastSeq(id)
-	harness.WantError(t, "again after it was taken", again(harness.Text("once")), nil)
-	harness.WantError(t, "other content after it was taken", again(harness.Text("twice")), api.ErrDifferent)
-	harness.Equal(t, "last sequence", b.LastSeq(id), before)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user once", "user hello", "assistant one"})
+	runtest.WantError(t, "again after it was taken", again(harness.Text("once")), nil)
+	runtest.WantError(t, "other content after it was taken", again(harness.Text("twice")), api.ErrDifferent)
+	runtest.Equal(t, "last sequence", b.LastSeq(id), before)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user once", "user hello", "assistant one"})
 }
 
 func testInjectUnknown(t *testing.T) {
 	b := harness.StartIdle(t)
 	_, err := b.Inject(b.Ctx, "nobody", api.InjectRequest{Parts: []events.Part{harness.Text("hello")}})
-	harness.WantError(t, "unknown", err, events.ErrNoSession)
+	runtest.WantError(t, "unknown", err, events.ErrNoSession)
 	_, err = b.State(b.Ctx, "nobody")
-	harness.WantError(t, "state afterwards", err, events.ErrNoSession)
+	runtest.WantError(t, "state afterwards", err, events.ErrNoSession)
 	id := b.Open(api.CreateRequest{})
-	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "done"), nil)
+	runtest.WantError(t, "close", b.CloseSession(b.Ctx, id, "done"), nil)
 	before := b.LastSeq(id)
 	_, err = b.Inject(b.Ctx, id, api.InjectRequest{Parts: []events.Part{harness.Text("hello")}})
-	harness.WantError(t, "closed", err, api.ErrClosed)
-	harness.Equal(t, "last sequence", b.LastSeq(id), before)
+	runtest.WantError(t, "closed", err, api.ErrClosed)
+	runtest.Equal(t, "last sequence", b.LastSeq(id), before)
 }
 
 func testInjectBoundary(t *testing.T) {
 	b, id := interrupted(t, api.InjectRequest{Parts: []events.Part{harness.Text("also")}, Boundary: events.BoundaryBeforeCompletion},
 		harness.Reply(harness.Call("k", "busy", "{}")), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
 	b.StartWorker(b.Bus)
-	harness.Equal(t, "text", b.RunTurn(id, "t1", harness.Text("hello")).Text, "two")
+	runtest.Equal(t, "text", b.RunTurn(id, "t1", harness.Text("hello")).Text, "two")
 	shown := []string{"user hello", "assistant k:busy{}", "user k=ok"}
-	harness.EqualLists(t, "prompt after work", b.Model.Prompt(1), shown)
-	harness.EqualLists(t, "prompt after the answer", b.Model.Prompt(2), append(shown, "assistant one", "user also"))
-	harness.EqualLists(t, "accepted", accepted(b, id), []string{"before_completion [i1]"})
+	runtest.EqualLists(t, "prompt after work", b.Model.Prompt(1), shown)
+	runtest.EqualLists(t, "prompt after the answer", b.Model.Prompt(2), append(shown, "assistant one", "user also"))
+	runtest.EqualLists(t, "accepted", accepted(b, id), []string{"before_completion [i1]"})
 }
 
 // testInjectLate injects an input during the hooks after the turn, when the rest of the turn is recorded: the
@@ -172,12 +173,12 @@ func testInjectLate(t *testing.T) {
 	}))
 	b.Open(api.CreateRequest{ID: id})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.Equal(t, "end", r.End, events.EndFinished)
-	harness.Equal(t, "text", r.Text, "one")
-	harness.Equal(t, "inputs after the turn", len(b.StateOf(id).Inputs), 1)
+	runtest.Equal(t, "end", r.End, events.EndFinished)
+	runtest.Equal(t, "text", r.Text, "one")
+	runtest.Equal(t, "inputs after the turn", len(b.StateOf(id).Inputs), 1)
 	b.RunTurn(id, "t2", harness.Text("go on"))
-	harness.EqualLists(t, "next prompt", b.Model.Prompt(1), []string{"user hello", "assistant one", "user late", "user go on"})
-	harness.EqualLists(t, "accepted", accepted(b, id), []string{"start [i1]"})
+	runtest.EqualLists(t, "next prompt", b.Model.Prompt(1), []string{"user hello", "assistant one", "user late", "user go on"})
+	runtest.EqualLists(t, "accepted", accepted(b, id), []string{"start [i1]"})
 }
 
 func testInjectMany(t *testing.T) {
@@ -193,9 +194,9 @@ func testInjectMany(t *testing.T) {
 	for _, p := range harness.Find[*events.InputAccepted](b, id) {
 		took = append(took, len(p.Inputs))
 	}
-	harness.EqualLists(t, "taken", took, []int{64, 1})
-	harness.EqualLists(t, "first prompt", b.Model.Prompt(0), append(want[:64:64], "user go"))
-	harness.EqualLists(t, "second prompt", b.Model.Prompt(1), append(want[:64:64], "user go", "assistant one", want[64]))
+	runtest.EqualLists(t, "taken", took, []int{64, 1})
+	runtest.EqualLists(t, "first prompt", b.Model.Prompt(0), append(want[:64:64], "user go"))
+	runtest.EqualLists(t, "second prompt", b.Model.Prompt(1), append(want[:64:64], "user go", "assistant one", want[64]))
 }
 
 // testInjectTakeover kills a worker during the model call that has the input, and has another worker notice that
@@ -209,10 +210,10 @@ func testInjectTakeover(t *testing.T) {
 	harness.Receive(b, "the start", started)
 	kill()
 	b.StartWorker(b.Bus)
-	harness.Equal(t, "attempts", b.AwaitTurn(id, "t1").Attempts, 2)
-	harness.EqualLists(t, "prompt", b.Model.Prompt(2), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also"})
-	harness.EqualLists(t, "accepted", accepted(b, id), []string{"after_work [i1]"})
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also", "assistant done"})
+	runtest.Equal(t, "attempts", b.AwaitTurn(id, "t1").Attempts, 2)
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(2), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also"})
+	runtest.EqualLists(t, "accepted", accepted(b, id), []string{"after_work [i1]"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also", "assistant done"})
 
 	old := harness.StartIdle(t)
 	id = old.Open(api.CreateRequest{})
@@ -221,9 +222,9 @@ func testInjectTakeover(t *testing.T) {
 		old.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "other"})
 	}, harness.Reply(harness.Text("too late"))), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two"))}
 	old.StartWorker(old.Bus)
-	harness.Equal(t, "text", old.RunTurn(id, "t1", harness.Text("hello")).Text, "two")
-	harness.EqualLists(t, "messages", old.Messages(id), []string{"user hello", "assistant one", "user also", "assistant two"})
-	harness.EqualLists(t, "accepted", accepted(old, id), []string{"before_completion [i1]"})
+	runtest.Equal(t, "text", old.RunTurn(id, "t1", harness.Text("hello")).Text, "two")
+	runtest.EqualLists(t, "messages", old.Messages(id), []string{"user hello", "assistant one", "user also", "assistant two"})
+	runtest.EqualLists(t, "accepted", accepted(old, id), []string{"before_completion [i1]"})
 }
 
 func testInjectCancel(t *testing.T) {
@@ -233,13 +234,13 @@ func testInjectCancel(t *testing.T) {
 	cancel := func(inputs ...events.InputID) []api.InputReceipt {
 		t.Helper()
 		got, err := b.OtherHost().CancelInputs(b.Ctx, id, inputs...)
-		harness.WantError(t, "cancel", err, nil)
+		runtest.WantError(t, "cancel", err, nil)
 		return got
 	}
 	inject(b, id, "i1", "first")
 	inject(b, id, "i2", "never")
-	harness.EqualLists(t, "pending", cancel("i2", "i9"), []api.InputReceipt{api.InputCancelled, api.InputNotFound})
-	harness.EqualLists(t, "again", cancel("i2"), []api.InputReceipt{api.InputAlreadyCancelled})
+	runtest.EqualLists(t, "pending", cancel("i2", "i9"), []api.InputReceipt{api.InputCancelled, api.InputNotFound})
+	runtest.EqualLists(t, "again", cancel("i2"), []api.InputReceipt{api.InputAlreadyCancelled})
 	b.StartWorker(b.Bus)
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Receive(b, "the start", started)
@@ -247,22 +248,22 @@ func testInjectCancel(t *testing.T) {
 		inject(b, id, events.InputID(fmt.Sprint("i", i)), fmt.Sprint(i))
 	}
 	before := b.LastSeq(id)
-	harness.EqualLists(t, "claimed, pending", cancel("i1", "i4", "i3", "i4"), []api.InputReceipt{
+	runtest.EqualLists(t, "claimed, pending", cancel("i1", "i4", "i3", "i4"), []api.InputReceipt{
 		api.InputAlreadyClaimed, api.InputCancelled, api.InputCancelled, api.InputCancelled,
 	})
-	harness.Equal(t, "commits of a cancel of many", b.LastSeq(id), before+1)
+	runtest.Equal(t, "commits of a cancel of many", b.LastSeq(id), before+1)
 	receipt, removed, err := b.CancelInputsFrom(b.Ctx, id, "i5")
-	harness.WantError(t, "cancel from", err, nil)
-	harness.Equal(t, "receipt", receipt, api.InputCancelled)
-	harness.EqualLists(t, "suffix", removed, []events.InputID{"i5", "i6"})
+	runtest.WantError(t, "cancel from", err, nil)
+	runtest.Equal(t, "receipt", receipt, api.InputCancelled)
+	runtest.EqualLists(t, "suffix", removed, []events.InputID{"i5", "i6"})
 	receipt, removed, err = b.CancelInputsFrom(b.Ctx, id, "i1")
-	harness.WantError(t, "cancel from a claimed one", err, nil)
-	harness.Equal(t, "receipt", receipt, api.InputAlreadyClaimed)
-	harness.Equal(t, "suffix", len(removed), 0)
+	runtest.WantError(t, "cancel from a claimed one", err, nil)
+	runtest.Equal(t, "receipt", receipt, api.InputAlreadyClaimed)
+	runtest.Equal(t, "suffix", len(removed), 0)
 	close(release)
 	b.AwaitState(id, "end", (*projector.State).Idle)
-	harness.EqualLists(t, "completed", cancel("i1"), []api.InputReceipt{api.InputAlreadyCompleted})
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user first", "user hello", "assistant one"})
+	runtest.EqualLists(t, "completed", cancel("i1"), []api.InputReceipt{api.InputAlreadyCompleted})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user first", "user hello", "assistant one"})
 	_, err = b.CancelInputs(b.Ctx, "nobody", "i1")
-	harness.WantError(t, "unknown session", err, events.ErrNoSession)
+	runtest.WantError(t, "unknown session", err, events.ErrNoSession)
 }

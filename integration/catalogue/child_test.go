@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -56,13 +57,13 @@ func testChildUsage(t *testing.T) {
 		{Source: "research", Model: "large", Usage: events.Usage{Input: 6, Output: 4, CacheRead: 2}},
 		harness.LedgerRow("turn", "small", 40, 20),
 	}
-	harness.EqualLists(t, "report", b.StateOf(id).Usage().Entries, want)
-	harness.Equal(t, "sum of the source", b.StateOf(id).Usage().BySource["research"], b.StateOf("helper").Usage().Total)
+	runtest.EqualLists(t, "report", b.StateOf(id).Usage().Entries, want)
+	runtest.Equal(t, "sum of the source", b.StateOf(id).Usage().BySource["research"], b.StateOf("helper").Usage().Total)
 
 	b.StartTurn("helper", "t3", harness.Text("nobody waits")) // requested by a host
 	s := b.AwaitState(id, "charge of a turn that nobody awaits", func(s *projector.State) bool { return s.Usage().BySource["research"].Input == 9 })
-	harness.Equal(t, "sum", s.Usage().BySource["research"], b.StateOf("helper").Usage().Total)
-	harness.Equal(t, "total", s.Usage().Total, s.Usage().BySource["research"].Add(s.Usage().BySource["turn"]))
+	runtest.Equal(t, "sum", s.Usage().BySource["research"], b.StateOf("helper").Usage().Total)
+	runtest.Equal(t, "total", s.Usage().Total, s.Usage().BySource["research"].Add(s.Usage().BySource["turn"]))
 
 	other := b.Open(api.CreateRequest{Parent: id, Config: events.Config{Model: "small"}}) // that names no source
 	b.RunTurn(other, "t1", harness.Text("hello"))

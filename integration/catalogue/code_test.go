@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -39,7 +40,7 @@ func variables(t *testing.T, f projector.Frame) string {
 	var state struct {
 		Vars map[string]json.RawMessage `json:"vars"`
 	}
-	harness.WantError(t, "state", json.Unmarshal(f.State, &state), nil)
+	runtest.WantError(t, "state", json.Unmarshal(f.State, &state), nil)
 	return strings.Join(slices.Sorted(maps.Keys(state.Vars)), " ")
 }
 
@@ -52,27 +53,27 @@ func testExecutionStates(t *testing.T) {
 		harness.Program("print(z)"), harness.Reply(harness.Text("anew")))
 	kill := b.StartCodeNode(bustest.Open(t, b.Server))
 	id := b.Open(harness.CodeSession())
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndSwitched)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndSwitched)
 	harness.Receive(b, "the request", requested)
 	kill()
 	b.StartCodeNode(b.Bus)
-	harness.Equal(t, "end of the follow-on", b.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)
+	runtest.Equal(t, "end of the follow-on", b.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)
 	frames := b.StateOf(id).Frames
-	harness.Equal(t, "frames", len(frames), 2)
-	harness.Equal(t, "variables of the old frame", variables(t, frames[0]), "x y")
-	harness.Equal(t, "variables of the new frame", variables(t, frames[1]), "x z")
+	runtest.Equal(t, "frames", len(frames), 2)
+	runtest.Equal(t, "variables of the old frame", variables(t, frames[0]), "x y")
+	runtest.Equal(t, "variables of the new frame", variables(t, frames[1]), "x z")
 	b.RunTurn(id, "t2", harness.Text("and"))
 	outputs := b.Outputs(id)
-	harness.Equal(t, "output in the new frame", outputs[2], "5\n")
-	harness.Equal(t, "names of the old frame", strings.Contains(outputs[3], "undefined: y"), true)
+	runtest.Equal(t, "output in the new frame", outputs[2], "5\n")
+	runtest.Equal(t, "names of the old frame", strings.Contains(outputs[3], "undefined: y"), true)
 
 	_, err := b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "X", Reason: "continue_as"})
-	harness.WantError(t, "open", err, nil)
+	runtest.WantError(t, "open", err, nil)
 	b.RunTurn(id, "t3", harness.Text("anew"))
-	harness.Equal(t, "names in a frame that begins empty", strings.Contains(b.Outputs(id)[4], "undefined: z"), true)
+	runtest.Equal(t, "names in a frame that begins empty", strings.Contains(b.Outputs(id)[4], "undefined: z"), true)
 	frames = b.StateOf(id).Frames
-	harness.Equal(t, "variables of the frame before", variables(t, frames[1]), "x z")
-	harness.Equal(t, "variables of the empty frame", variables(t, frames[2]), "")
+	runtest.Equal(t, "variables of the frame before", variables(t, frames[1]), "x z")
+	runtest.Equal(t, "variables of the empty frame", variables(t, frames[2]), "")
 }
 
 // coder is the driver of a protocol in which every reply but "done" is code.
@@ -150,13 +151,13 @@ func testNoExecutor(t *testing.T) {
 		b.StartNode(codes(executor))
 		id := b.Open(api.CreateRequest{})
 		r := b.RunTurn(id, "t1", harness.Text("go"))
-		harness.Equal(t, "end", r.End, events.EndRuntimeError)
-		harness.Equal(t, "code", r.Issue.Code, code)
-		harness.Equal(t, "outcome", b.Outcome(id, "t1").Reason, events.EndRuntimeError)
+		runtest.Equal(t, "end", r.End, events.EndRuntimeError)
+		runtest.Equal(t, "code", r.Issue.Code, code)
+		runtest.Equal(t, "outcome", b.Outcome(id, "t1").Reason, events.EndRuntimeError)
 		result := harness.Find[*events.ToolReturned](b, id)[0].Results[0]
-		harness.Equal(t, "outcome of the call", result.Outcome, events.OutcomeFailure)
-		harness.Equal(t, "code of the call", result.Code, code)
-		harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("again")).End, events.EndFinished)
+		runtest.Equal(t, "outcome of the call", result.Outcome, events.OutcomeFailure)
+		runtest.Equal(t, "code of the call", result.Code, code)
+		runtest.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("again")).End, events.EndFinished)
 		harness.VerifyHistory(t, b.Bus, id)
 	}
 }
@@ -170,11 +171,11 @@ func testNotDirty(t *testing.T) {
 	kill()
 	b.StartNode(codes(&runner{broken: &working}))
 	want := blobOf(stateOf("a"))
-	harness.Equal(t, "reference", b.StateOf(id).Frame().Blob, want)
+	runtest.Equal(t, "reference", b.StateOf(id).Frame().Blob, want)
 	b.RunTurn(id, "t2", harness.Text("again"))
-	harness.EqualLists(t, "output", b.Outputs(id), []string{"set", "it begins with a"})
-	harness.Equal(t, "reference after it", b.StateOf(id).Frame().Blob, want)
-	harness.Equal(t, "saved states", len(harness.Find[*events.FrameStateSaved](b, id)), 1)
+	runtest.EqualLists(t, "output", b.Outputs(id), []string{"set", "it begins with a"})
+	runtest.Equal(t, "reference after it", b.StateOf(id).Frame().Blob, want)
+	runtest.Equal(t, "saved states", len(harness.Find[*events.FrameStateSaved](b, id)), 1)
 }
 
 func testSnapshotFails(t *testing.T) {
@@ -184,10 +185,10 @@ func testSnapshotFails(t *testing.T) {
 	b.Model.Script[1] = breaks(b.Model.Script[1])
 	b.StartNode(codes(&runner{broken: &broken}))
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
-	harness.EqualLists(t, "output", b.Outputs(id), []string{"set", "set", "it begins with a"})
-	harness.Equal(t, "reference", b.StateOf(id).Frame().Blob, blobOf(stateOf("a")))
-	harness.Equal(t, "saved states", len(harness.Find[*events.FrameStateSaved](b, id)), 1)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.EqualLists(t, "output", b.Outputs(id), []string{"set", "set", "it begins with a"})
+	runtest.Equal(t, "reference", b.StateOf(id).Frame().Blob, blobOf(stateOf("a")))
+	runtest.Equal(t, "saved states", len(harness.Find[*events.FrameStateSaved](b, id)), 1)
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -196,9 +197,9 @@ func testSessionExtension(t *testing.T) {
 	b.StartNode()
 	id := b.Open(api.CreateRequest{})
 	before := b.LastSeq(id)
-	harness.WantError(t, "apply", b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x", Body: []byte(`{}`)}), api.ErrProtocol)
-	harness.Equal(t, "commits", b.LastSeq(id), before)
-	harness.WantError(t, "apply to nobody", b.ApplyExtension(b.Ctx, "nobody", events.Extension{Type: "x"}), events.ErrNoSession)
+	runtest.WantError(t, "apply", b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x", Body: []byte(`{}`)}), api.ErrProtocol)
+	runtest.Equal(t, "commits", b.LastSeq(id), before)
+	runtest.WantError(t, "apply to nobody", b.ApplyExtension(b.Ctx, "nobody", events.Extension{Type: "x"}), events.ErrNoSession)
 }
 
 func testOptionsDecoded(t *testing.T) {
@@ -206,30 +207,30 @@ func testOptionsDecoded(t *testing.T) {
 		N int `json:"n"`
 	}
 	o, err := plugin.OptionsOf("p", options{N: 1})
-	harness.WantError(t, "options", err, nil)
-	harness.WantError(t, "insert", o.Insert("p", options{N: 2}), nil)
+	runtest.WantError(t, "options", err, nil)
+	runtest.WantError(t, "insert", o.Insert("p", options{N: 2}), nil)
 	got, found, err := plugin.DecodeOptions[options](o, "p")
-	harness.WantError(t, "decode", err, nil)
-	harness.Equal(t, "found", found, true)
-	harness.Equal(t, "options", got.N, 2)
+	runtest.WantError(t, "decode", err, nil)
+	runtest.Equal(t, "found", found, true)
+	runtest.Equal(t, "options", got.N, 2)
 	_, found, err = plugin.DecodeOptions[options](o, "absent")
-	harness.WantError(t, "absent", err, nil)
-	harness.Equal(t, "found an absent one", found, false)
+	runtest.WantError(t, "absent", err, nil)
+	runtest.Equal(t, "found an absent one", found, false)
 	_, _, err = plugin.DecodeOptions[options](plugin.Options{"p": `{"n":`}, "p")
-	harness.Equal(t, "malformed", err != nil, true)
+	runtest.Equal(t, "malformed", err != nil, true)
 	_, _, err = plugin.DecodeOptions[options](plugin.Options{"p": `{"n":"one"}`}, "p")
-	harness.Equal(t, "of another type", err != nil, true)
+	runtest.Equal(t, "of another type", err != nil, true)
 
 	b := harness.StartIdle(t, harness.Reply(harness.Text("on")))
 	b.StartCodeNode(b.Bus)
 	req := harness.CodeSession()
-	harness.Equal(t, "turn without options", b.RunTurn(b.Open(req), "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "turn without options", b.RunTurn(b.Open(req), "t1", harness.Text("go")).End, events.EndFinished)
 	plain := b.Open(harness.CodeSession())
 	for _, options := range []string{`{"termination":`, `{"termination":"whenever"}`, `{"unknown":1}`} {
 		req.Options = map[string]string{"code": options}
 		_, err := b.Submit(b.Ctx, b.Open(req), api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
-		harness.Equal(t, "a session with "+options+": "+errText(err), strings.Contains(errText(err), "options"), true)
+		runtest.Equal(t, "a session with "+options+": "+errText(err), strings.Contains(errText(err), "options"), true)
 		_, err = b.Submit(b.Ctx, plain, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Options: []byte(options)}})
-		harness.WantError(t, "a turn with "+options, err, api.ErrProtocol)
+		runtest.WantError(t, "a turn with "+options, err, api.ErrProtocol)
 	}
 }

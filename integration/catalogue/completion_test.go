@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -41,24 +42,24 @@ func testComplete(t *testing.T) {
 	b.AppendTexts(id, "A")
 	host := b.Worker().RuntimeHost(id, nil, "")
 	got, err := host.Complete(b.Ctx, harness.CompletionOf("a title?"), "title")
-	harness.WantError(t, "complete", err, nil)
-	harness.Equal(t, "text", got.Text, "A talk")
-	harness.Equal(t, "usage", got.Usage, events.Usage{Input: 10, Output: 5})
+	runtest.WantError(t, "complete", err, nil)
+	runtest.Equal(t, "text", got.Text, "A talk")
+	runtest.Equal(t, "usage", got.Usage, events.Usage{Input: 10, Output: 5})
 	_, err = host.Complete(b.Ctx, harness.CompletionOf("another?"), "title")
-	harness.WantError(t, "complete", err, nil)
-	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user a title?"})
-	harness.Equal(t, "tools offered", len(b.Model.Requests()[0].Tools), 0)
-	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 20, 10)})
+	runtest.WantError(t, "complete", err, nil)
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user a title?"})
+	runtest.Equal(t, "tools offered", len(b.Model.Requests()[0].Tools), 0)
+	runtest.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 20, 10)})
 	_, err = host.Complete(b.Ctx, harness.CompletionOf("a third?"), "title")
 	if err == nil {
 		t.Error("a provider that fails: got nil, want an error")
 	}
-	harness.EqualLists(t, "ledger after a failure", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 20, 10)})
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user A"})
-	harness.Equal(t, "turns", b.StateOf(id).Turns, 0)
-	harness.Equal(t, "response hooks asked", hooked, 0)
+	runtest.EqualLists(t, "ledger after a failure", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 20, 10)})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user A"})
+	runtest.Equal(t, "turns", b.StateOf(id).Turns, 0)
+	runtest.Equal(t, "response hooks asked", hooked, 0)
 	for _, e := range b.History(id) {
-		harness.Equal(t, "turn of "+string(e.Kind), e.Turn, "")
+		runtest.Equal(t, "turn of "+string(e.Kind), e.Turn, "")
 	}
 }
 
@@ -103,13 +104,13 @@ func testCompleteAgain(t *testing.T) {
 		harness.Receive(b, "the start", started)
 		kill()
 		b.StartNode(titles(report))
-		harness.Equal(t, name+": end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-		harness.Equal(t, name+": tool runs", runs.Load(), 2)
-		harness.Equal(t, name+": result", b.CallResult(id, "k"), "A talk")
-		harness.Equal(t, name+": model calls", len(b.Model.Requests()), 2+len(title))
-		harness.Equal(t, name+": completions recorded", len(harness.Find[*events.ModelCompleted](b, id)), 1)
-		harness.EqualLists(t, name+": ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 10, 5), harness.LedgerRow("turn", "small", 20, 10)})
-		harness.Equal(t, name+": usage of the turn", b.AwaitTurn(id, "t1").Usage, events.Usage{Input: 20, Output: 10})
+		runtest.Equal(t, name+": end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+		runtest.Equal(t, name+": tool runs", runs.Load(), 2)
+		runtest.Equal(t, name+": result", b.CallResult(id, "k"), "A talk")
+		runtest.Equal(t, name+": model calls", len(b.Model.Requests()), 2+len(title))
+		runtest.Equal(t, name+": completions recorded", len(harness.Find[*events.ModelCompleted](b, id)), 1)
+		runtest.EqualLists(t, name+": ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 10, 5), harness.LedgerRow("turn", "small", 20, 10)})
+		runtest.Equal(t, name+": usage of the turn", b.AwaitTurn(id, "t1").Usage, events.Usage{Input: 20, Output: 10})
 	}
 }
 
@@ -125,12 +126,12 @@ func testCompleteFree(t *testing.T) {
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	before := b.LastSeq(id)
 	got, err := b.Worker().RuntimeHost(id, nil, "").Complete(b.Ctx, harness.CompletionOf("a title?"), "title")
-	harness.WantError(t, "complete", err, nil)
-	harness.Equal(t, "text", got.Text, "free")
-	harness.Equal(t, "last sequence", b.LastSeq(id), before)
+	runtest.WantError(t, "complete", err, nil)
+	runtest.Equal(t, "text", got.Text, "free")
+	runtest.Equal(t, "last sequence", b.LastSeq(id), before)
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "result in a turn", b.CallResult(id, "k"), "free")
-	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("turn", "small", 20, 10)})
+	runtest.Equal(t, "result in a turn", b.CallResult(id, "k"), "free")
+	runtest.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("turn", "small", 20, 10)})
 }
 
 func testLedgerShrinks(t *testing.T) {
@@ -141,8 +142,8 @@ func testLedgerShrinks(t *testing.T) {
 	b.RunTurn(id, "t2", harness.Text("go on"))
 	two := b.StateOf(id).Ledger
 	got, err := projector.UsageSince(one, two)
-	harness.WantError(t, "diff", err, nil)
-	harness.EqualLists(t, "gained", got, []projector.LedgerEntry{harness.LedgerRow("turn", "small", 10, 5)})
+	runtest.WantError(t, "diff", err, nil)
+	runtest.EqualLists(t, "gained", got, []projector.LedgerEntry{harness.LedgerRow("turn", "small", 10, 5)})
 	for name, after := range map[string][]projector.LedgerEntry{"earlier": one, "missing": nil, "other model": {harness.LedgerRow("turn", "large", 99, 99)}} {
 		if got, err := projector.UsageSince(two, after); err == nil {
 			t.Errorf("diff with a ledger that is %s: got %v, want an error", name, got)
@@ -181,8 +182,8 @@ func testCumulative(t *testing.T) {
 			b.StartWorker(b.Bus)
 		}
 	})
-	harness.EqualLists(t, "cumulative usage", got, []api.TokenUsage{{Input: 10}, {Input: 10, Output: 3}, {Input: 15, Output: 4}})
-	harness.Equal(t, "usage of the turn", b.AwaitTurn(id, "t1").Usage, events.Usage{Input: 15, Output: 4})
+	runtest.EqualLists(t, "cumulative usage", got, []api.TokenUsage{{Input: 10}, {Input: 10, Output: 3}, {Input: 15, Output: 4}})
+	runtest.Equal(t, "usage of the turn", b.AwaitTurn(id, "t1").Usage, events.Usage{Input: 15, Output: 4})
 }
 
 // TestCompletionKeys repeats a completion within one call. Under the same key the response is the recorded one,
@@ -200,7 +201,7 @@ func TestCompletionKeys(t *testing.T) {
 				req := harness.CompletionOf(s)
 				req.Key = key
 				got, err := c.Host.Complete(ctx, req, "title")
-				harness.WantError(t, "complete", err, nil)
+				runtest.WantError(t, "complete", err, nil)
 				text += got.Text + " "
 			}
 			complete("", "a title?")
@@ -209,14 +210,14 @@ func TestCompletionKeys(t *testing.T) {
 			req := harness.CompletionOf("another title?")
 			req.Key = "x"
 			_, err := c.Host.Complete(ctx, req, "title")
-			harness.WantError(t, "a key with another request", err, api.ErrDifferent)
+			runtest.WantError(t, "a key with another request", err, api.ErrDifferent)
 			_, err = c.Host.Complete(ctx, req, "")
-			harness.WantError(t, "no source", err, events.ErrInvalid)
+			runtest.WantError(t, "no source", err, events.ErrInvalid)
 			var group sync.WaitGroup
 			for range 2 {
 				group.Go(func() {
 					_, err := c.Host.Complete(ctx, harness.CompletionOf("beside?"), "title")
-					harness.WantError(t, "complete beside", err, nil)
+					runtest.WantError(t, "complete beside", err, nil)
 				})
 			}
 			group.Wait()
@@ -225,8 +226,8 @@ func TestCompletionKeys(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "text", b.CallResult(id, "k"), "one one two ")
-	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 40, 20), harness.LedgerRow("turn", "small", 20, 10)})
+	runtest.Equal(t, "text", b.CallResult(id, "k"), "one one two ")
+	runtest.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 40, 20), harness.LedgerRow("turn", "small", 20, 10)})
 }
 
 // TestCompletionForm requests a form of reply and a tool: the provider receives both, and both are part of the
@@ -244,22 +245,22 @@ func TestCompletionForm(t *testing.T) {
 				_, err := c.Host.Complete(ctx, req, "title")
 				return err
 			}
-			harness.WantError(t, "complete", complete(form, plugin.ToolChoice{Tool: "look"}), nil)
-			harness.WantError(t, "again", complete(form, plugin.ToolChoice{Tool: "look"}), nil)
-			harness.WantError(t, "with another output", complete(plugin.Output{JSON: true}, plugin.ToolChoice{Tool: "look"}), api.ErrDifferent)
-			harness.WantError(t, "with another choice", complete(form, plugin.ToolChoice{}), api.ErrDifferent)
+			runtest.WantError(t, "complete", complete(form, plugin.ToolChoice{Tool: "look"}), nil)
+			runtest.WantError(t, "again", complete(form, plugin.ToolChoice{Tool: "look"}), nil)
+			runtest.WantError(t, "with another output", complete(plugin.Output{JSON: true}, plugin.ToolChoice{Tool: "look"}), api.ErrDifferent)
+			runtest.WantError(t, "with another choice", complete(form, plugin.ToolChoice{}), api.ErrDifferent)
 			return "", nil
 		})
 	}))
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 3)
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 3)
 	got := b.Model.Requests()[1]
-	harness.Equal(t, "name", got.Output.Name, "title")
-	harness.Equal(t, "schema", string(got.Output.Schema), string(schema))
-	harness.Equal(t, "strict", got.Output.Strict, true)
-	harness.Equal(t, "choice", got.ToolChoice, llm.ToolChoice{Tool: "look"})
-	harness.Equal(t, "choice in a turn", b.Model.Requests()[0].ToolChoice, llm.ToolChoice{})
+	runtest.Equal(t, "name", got.Output.Name, "title")
+	runtest.Equal(t, "schema", string(got.Output.Schema), string(schema))
+	runtest.Equal(t, "strict", got.Output.Strict, true)
+	runtest.Equal(t, "choice", got.ToolChoice, llm.ToolChoice{Tool: "look"})
+	runtest.Equal(t, "choice in a turn", b.Model.Requests()[0].ToolChoice, llm.ToolChoice{})
 }
 
 // TestCompletionFormRefused requests a form that no provider supports: no provider is called.
@@ -295,7 +296,7 @@ func TestCompletionFormRefused(t *testing.T) {
 	req := harness.CompletionOf("a title?")
 	req.ToolChoice.Required = true
 	refused(t, b, id, req, "tool_choice.required")
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 0)
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 0)
 }
 
 func refused(t *testing.T, b *harness.System, id events.SessionID, req plugin.CompletionRequest, field string) {

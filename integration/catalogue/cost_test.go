@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -31,7 +32,7 @@ func appendCost(t *testing.T, n int) cost {
 	one := func() {
 		next++
 		_, err := h.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages(fmt.Sprintf("new%d", next)), RequiresAncestor: "m0"})
-		harness.WantError(t, "append", err, nil)
+		runtest.WantError(t, "append", err, nil)
 	}
 	one() // loads the session
 	const times = 50
@@ -72,16 +73,16 @@ func TestInputIDsEqualToNodeIDs(t *testing.T) {
 		_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: input, Parts: []events.Part{harness.Text("psst")}})
 		return err
 	}
-	harness.WantError(t, "inject with an id whose node exists", inject(id, "taken"), api.ErrDifferent)
-	harness.WantError(t, "inject", inject(id, "pending"), nil)
-	harness.EqualLists(t, "ids", b.AppendTexts(id, "m_ingress_pending"), []events.NodeID{"message:m_ingress_pending"})
+	runtest.WantError(t, "inject with an id whose node exists", inject(id, "taken"), api.ErrDifferent)
+	runtest.WantError(t, "inject", inject(id, "pending"), nil)
+	runtest.EqualLists(t, "ids", b.AppendTexts(id, "m_ingress_pending"), []events.NodeID{"message:m_ingress_pending"})
 	b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.WantError(t, "check", b.StateOf(id).Check(), nil)
+	runtest.WantError(t, "check", b.StateOf(id).Check(), nil)
 	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{})
-	harness.WantError(t, "fork", err, nil)
-	harness.WantError(t, "inject in the fork what it came with", inject(fork, "pending"), api.ErrDifferent)
-	harness.WantError(t, "inject in the fork", inject(fork, "other"), nil)
+	runtest.WantError(t, "fork", err, nil)
+	runtest.WantError(t, "inject in the fork what it came with", inject(fork, "pending"), api.ErrDifferent)
+	runtest.WantError(t, "inject in the fork", inject(fork, "other"), nil)
 	b.RunTurn(fork, "t1", harness.Text("hello")) // the ids of t1's messages are taken here
-	harness.WantError(t, "check of the fork", b.StateOf(fork).Check(), nil)
-	harness.EqualLists(t, "messages of the fork", b.Messages(fork), append(b.Messages(id), "user psst", "user hello", "assistant on"))
+	runtest.WantError(t, "check of the fork", b.StateOf(fork).Check(), nil)
+	runtest.EqualLists(t, "messages of the fork", b.Messages(fork), append(b.Messages(id), "user psst", "user hello", "assistant on"))
 }

@@ -86,7 +86,7 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 	}
 	id := b.Open(api.CreateRequest{})
 	_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("and this")}}) // for the checkpoint
-	harness.WantError(t, "inject", err, nil)
+	runtest.WantError(t, "inject", err, nil)
 	b.StartTurn(id, "t1", harness.Text("go"))
 	over = bustest.KilledAt(t, b.Server, k, late, func(ctx context.Context, victim *bus.Bus) error {
 		w := node("victim", victim)
@@ -109,11 +109,11 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 		return errors.Join(err, ctx.Err())
 	})
 	w := node("successor", b.Bus)
-	harness.WantError(t, "start", w.Start(b.Ctx), nil)
+	runtest.WantError(t, "start", w.Start(b.Ctx), nil)
 	defer stopNow(w)
-	harness.Equal(t, fmt.Sprintf("end after a crash at write %d", k), b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, fmt.Sprintf("end after a crash at write %d", k), b.AwaitTurn(id, "t1").End, events.EndFinished)
 	for e, n := range done {
-		harness.Equal(t, fmt.Sprintf("executions of %s after a crash at write %d", e, k), n, 1)
+		runtest.Equal(t, fmt.Sprintf("executions of %s after a crash at write %d", e, k), n, 1)
 	}
 	checkRequests(t, fmt.Sprintf("with a crash at write %d", k), b.History(id), calls)
 	replies, settled := make(map[int64]int), 0
@@ -126,10 +126,10 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 	for _, p := range harness.Find[*events.ToolLost](b, id) {
 		settled += len(p.Calls)
 	}
-	harness.Equal(t, fmt.Sprintf("replies recorded after a crash at write %d", k), fmt.Sprint(replies[0], replies[1]), "1 1")
-	harness.Equal(t, fmt.Sprintf("results recorded after a crash at write %d", k), settled, 1)
-	harness.Equal(t, fmt.Sprintf("ends recorded after a crash at write %d", k), len(harness.Find[*events.TurnCompleted](b, id)), 1)
-	harness.Equal(t, fmt.Sprintf("inputs taken after a crash at write %d", k), strings.Count(strings.Join(b.Messages(id), "\n"), "and this"), 1)
+	runtest.Equal(t, fmt.Sprintf("replies recorded after a crash at write %d", k), fmt.Sprint(replies[0], replies[1]), "1 1")
+	runtest.Equal(t, fmt.Sprintf("results recorded after a crash at write %d", k), settled, 1)
+	runtest.Equal(t, fmt.Sprintf("ends recorded after a crash at write %d", k), len(harness.Find[*events.TurnCompleted](b, id)), 1)
+	runtest.Equal(t, fmt.Sprintf("inputs taken after a crash at write %d", k), strings.Count(strings.Join(b.Messages(id), "\n"), "and this"), 1)
 	harness.VerifyHistory(t, b.Bus, id)
 	return over
 }
@@ -142,7 +142,7 @@ func scriptedNode(b *harness.System, on *bus.Bus, model scripted.Script) *worker
 		Bus:   on, Providers: map[string]llm.Provider{"scripted": scripted.New(model)}, Provider: "scripted",
 		Tools: func(events.SessionID) *plugin.Tools { return b.Tools }, Logger: zap.NewNop(),
 	})
-	harness.WantError(b.T, "new worker", err, nil)
+	runtest.WantError(b.T, "new worker", err, nil)
 	return w
 }
 

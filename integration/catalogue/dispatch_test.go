@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -59,13 +60,13 @@ func TestDispatchRetry(t *testing.T) {
 			b := harness.StartIdle(t)
 			tries := failing(b, "shaky", tt.retry, tt.failure, tt.times)
 			got := harness.CallEach(t, b, "shaky")[0]
-			harness.Equal(t, "attempts", got.Attempts, tt.attempts)
-			harness.Equal(t, "tries", tries.Load(), max(tt.attempts, 1))
-			harness.Equal(t, "outcome", got.Outcome, tt.outcome)
-			harness.Equal(t, "text", got.Text, tt.text)
+			runtest.Equal(t, "attempts", got.Attempts, tt.attempts)
+			runtest.Equal(t, "tries", tries.Load(), max(tt.attempts, 1))
+			runtest.Equal(t, "outcome", got.Outcome, tt.outcome)
+			runtest.Equal(t, "text", got.Text, tt.text)
 			if tt.outcome == events.OutcomeFailure {
-				harness.Equal(t, "code", got.Code, tt.failure.Code)
-				harness.Equal(t, "class", got.Class, tt.failure.Class)
+				runtest.Equal(t, "code", got.Code, tt.failure.Code)
+				runtest.Equal(t, "class", got.Class, tt.failure.Class)
 			}
 		})
 	}
@@ -86,8 +87,8 @@ func TestDispatchServersFail(t *testing.T) {
 				return "at last", nil
 			})
 			got := harness.CallEach(t, b, "shaky")[0]
-			harness.Equal(t, "success", got.Outcome == events.OutcomeSuccess, tries == 3)
-			harness.Equal(t, "tries", ran.Load(), tries)
+			runtest.Equal(t, "success", got.Outcome == events.OutcomeSuccess, tries == 3)
+			runtest.Equal(t, "tries", ran.Load(), tries)
 		})
 	}
 }
@@ -108,9 +109,9 @@ func TestDispatchKey(t *testing.T) {
 	for k := range keys {
 		count[k]++
 	}
-	harness.Equal(t, "keys", len(count), 2)
+	runtest.Equal(t, "keys", len(count), 2)
 	for k, n := range count {
-		harness.Equal(t, "attempts with "+k, n, 2)
+		runtest.Equal(t, "attempts with "+k, n, 2)
 	}
 }
 
@@ -145,15 +146,15 @@ func TestDispatchFailures(t *testing.T) {
 		{plugin.ClassUnavailable, plugin.CodeUnavailable, "missing"},
 	}
 	for i, w := range want {
-		harness.Equal(t, "outcome of "+w.text, got[i].Outcome, events.OutcomeFailure)
-		harness.Equal(t, "class of "+w.text, got[i].Class, w.class)
-		harness.Equal(t, "code of "+w.text, got[i].Code, w.code)
+		runtest.Equal(t, "outcome of "+w.text, got[i].Outcome, events.OutcomeFailure)
+		runtest.Equal(t, "class of "+w.text, got[i].Class, w.class)
+		runtest.Equal(t, "code of "+w.text, got[i].Code, w.code)
 		if !strings.HasPrefix(got[i].Text, "[failed] ") || !strings.Contains(got[i].Text, w.text) {
 			t.Errorf("text: got %q, want %q in it", got[i].Text, w.text)
 		}
 	}
-	harness.Equal(t, "text of the call beside them", got[6].Text, "fine")
-	harness.EqualLists(t, "results in the prompt", resultIDs(b.Model.Requests()[1].Messages[2]), []string{"panics", "slow", "plain", "denied", "picky", "missing", "fine"})
+	runtest.Equal(t, "text of the call beside them", got[6].Text, "fine")
+	runtest.EqualLists(t, "results in the prompt", resultIDs(b.Model.Requests()[1].Messages[2]), []string{"panics", "slow", "plain", "denied", "picky", "missing", "fine"})
 }
 
 func resultIDs(m events.Message) []string {
@@ -179,10 +180,10 @@ func TestDispatchUnavailable(t *testing.T) {
 	tools[0].Override = events.Overridden(events.AvailSearchable)
 	b.CommitUnchecked(id, &events.ToolStateApplied{Generation: 2, Tools: tools})
 	b.RunTurn(id, "t2", harness.Text("again"))
-	harness.Equal(t, "tools offered", len(b.Model.Requests()[1].Tools), 0)
+	runtest.Equal(t, "tools offered", len(b.Model.Requests()[1].Tools), 0)
 	got := harness.Find[*events.ToolReturned](b, id)[0].Results[0]
-	harness.Equal(t, "code", got.Code, plugin.CodeUnavailable)
-	harness.Equal(t, "calls written down", len(harness.Find[*events.ToolCalled](b, id)), 0)
+	runtest.Equal(t, "code", got.Code, plugin.CodeUnavailable)
+	runtest.Equal(t, "calls written down", len(harness.Find[*events.ToolCalled](b, id)), 0)
 }
 
 // testCallOrder finishes parallel calls in reverse. The results stand in call order.
@@ -206,7 +207,7 @@ func testCallOrder(t *testing.T) {
 		})
 	}
 	harness.CallEach(t, b, names...)
-	harness.Equal(t, "results", b.Model.Prompt(1)[2], "user k=result of a k=result of b k=result of c")
+	runtest.Equal(t, "results", b.Model.Prompt(1)[2], "user k=result of a k=result of b k=result of c")
 }
 
 // TestDispatchText records text that any reader can decode.
@@ -218,11 +219,11 @@ func TestDispatchText(t *testing.T) {
 			return plugin.Result{Text: s}, err
 		}
 	}
-	harness.WantError(t, "add", errors.Join(b.Tools.Add(plugin.Tool{Name: "bytes"}, raw("a\xffb", nil)),
+	runtest.WantError(t, "add", errors.Join(b.Tools.Add(plugin.Tool{Name: "bytes"}, raw("a\xffb", nil)),
 		b.Tools.Add(plugin.Tool{Name: "fails"}, raw("", errors.New("c\xfe")))), nil)
 	got := harness.CallEach(t, b, "bytes", "fails")
-	harness.Equal(t, "text", got[0].Text, "a\uFFFDb")
-	harness.Equal(t, "failure", got[1].Text, "[failed] c\uFFFD")
+	runtest.Equal(t, "text", got[0].Text, "a\uFFFDb")
+	runtest.Equal(t, "failure", got[1].Text, "[failed] c\uFFFD")
 }
 
 // TestDispatchLarge stores large outputs outside the history and sends the model all of them.
@@ -233,13 +234,13 @@ func TestDispatchLarge(t *testing.T) {
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "large"}, func(context.Context, plugin.Call, struct{}) (string, error) { return large, nil })
 	got := harness.CallEach(t, b, "large", "large")
 	for _, r := range got {
-		harness.Equal(t, "inline text", len(r.Text), 0)
+		runtest.Equal(t, "inline text", len(r.Text), 0)
 		body, err := b.Bus.Blob(b.Ctx, r.Blob)
-		harness.WantError(t, "blob", err, nil)
-		harness.Equal(t, "blob is the output", string(body) == large, true)
+		runtest.WantError(t, "blob", err, nil)
+		runtest.Equal(t, "blob is the output", string(body) == large, true)
 	}
 	for _, p := range b.Model.Requests()[1].Messages[2].Parts {
-		harness.Equal(t, "the model sees the output", p.Text == large, true)
+		runtest.Equal(t, "the model sees the output", p.Text == large, true)
 	}
 }
 
@@ -249,15 +250,15 @@ func TestLargeInput(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("long")), harness.Reply(harness.Text("longer")))
 	large := strings.Repeat("0123456789abcdef", 3<<19/16)
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "text", b.RunTurn(id, "t1", harness.Text(large)).Text, "long")
-	harness.Equal(t, "the model sees the input", b.Model.Requests()[0].Messages[0].Parts[0].Text == large, true)
+	runtest.Equal(t, "text", b.RunTurn(id, "t1", harness.Text(large)).Text, "long")
+	runtest.Equal(t, "the model sees the input", b.Model.Requests()[0].Messages[0].Parts[0].Text == large, true)
 	parts := make([]events.Part, 24) // each fits an event, together they do not
 	for i := range parts {
 		parts[i] = harness.Text(large[:60<<10])
 	}
-	harness.Equal(t, "text", b.RunTurn(id, "t2", parts...).Text, "longer")
+	runtest.Equal(t, "text", b.RunTurn(id, "t2", parts...).Text, "longer")
 	for i, p := range b.Model.Requests()[1].Messages[2].Parts {
-		harness.Equal(t, fmt.Sprintf("the model sees part %d", i), p.Text == large[:60<<10], true)
+		runtest.Equal(t, fmt.Sprintf("the model sees part %d", i), p.Text == large[:60<<10], true)
 	}
-	harness.Equal(t, "again", b.RunTurn(id, "t1", harness.Text(large)).Text, "long") // the same content is the same turn
+	runtest.Equal(t, "again", b.RunTurn(id, "t1", harness.Text(large)).Text, "long") // the same content is the same turn
 }

@@ -44,7 +44,7 @@ func environments(t *testing.T) plugin.Environments {
 	}
 	for name, e := range all {
 		top, err := filepath.EvalSymlinks(t.TempDir())
-		harness.WantError(t, "directory", err, nil)
+		runtest.WantError(t, "directory", err, nil)
 		e.Dir = filepath.Join(top, "of-"+name)
 		harness.WriteFiles(t, e.Dir, map[string]string{"name": name, "sub/name": "below " + name})
 		all[name] = e
@@ -65,7 +65,7 @@ func lacks(b *harness.System, id events.SessionID, texts ...string) {
 	b.T.Helper()
 	for _, e := range b.History(id) {
 		body, err := events.EncodePayload(e.Payload)
-		harness.WantError(b.T, "encode", err, nil)
+		runtest.WantError(b.T, "encode", err, nil)
 		for _, text := range texts {
 			if bytes.Contains(body, []byte(text)) {
 				b.T.Errorf("%s: got %q in the history: %q", e.Kind, text, body)
@@ -100,22 +100,22 @@ func testEnvironment(t *testing.T) {
 		"host": b.Open(in("ci")),
 		"http": events.SessionID(d.Want(201, "POST", "/v1/sessions", `{"config":{"environment":"ci"}}`).Field("id")),
 	} {
-		harness.Equal(t, "end over "+route, b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+		runtest.Equal(t, "end over "+route, b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 		got := b.CallResult(id, "a")
 		want := ".\ncibelow ci[TOKEN] abc\nTOKEN=[TOKEN]\n" + ci + "-old ./sub\ncat: ./none: No such file or directory\n[exit status 1]"
-		harness.Equal(t, "command over "+route, got, want)
-		harness.Equal(t, "below", b.CallResult(id, "b"), "./sub\nbelow ci")
-		harness.Equal(t, "file", strings.Contains(b.CallResult(id, "c"), "ci"), true)
-		harness.Equal(t, "time", strings.Contains(b.CallResult(id, "d"), "timeout_ms: 60001, want 0 to 60000"), true)
-		harness.Equal(t, "output", len(b.CallResult(id, "e")) < 400, true)
+		runtest.Equal(t, "command over "+route, got, want)
+		runtest.Equal(t, "below", b.CallResult(id, "b"), "./sub\nbelow ci")
+		runtest.Equal(t, "file", strings.Contains(b.CallResult(id, "c"), "ci"), true)
+		runtest.Equal(t, "time", strings.Contains(b.CallResult(id, "d"), "timeout_ms: 60001, want 0 to 60000"), true)
+		runtest.Equal(t, "output", len(b.CallResult(id, "e")) < 400, true)
 		b.AwaitTask(id, "t", events.TaskCompleted)
 		s := b.AwaitState(id, "turn of the task", harness.AllNotified)
-		harness.Equal(t, "turns", s.Turns, 2)
-		harness.Equal(t, "told", strings.HasSuffix(b.Messages(id)[4], "\n.\n[TOKEN]\n1048576"), true)
-		harness.Equal(t, "limits of a process", b.CallResult(id, "g"), "2\n3\n1048576\n")
+		runtest.Equal(t, "turns", s.Turns, 2)
+		runtest.Equal(t, "told", strings.HasSuffix(b.Messages(id)[4], "\n.\n[TOKEN]\n1048576"), true)
+		runtest.Equal(t, "limits of a process", b.CallResult(id, "g"), "2\n3\n1048576\n")
 		lacks(b, id, environmentSecret, ci+"/", ci+"\n")
 	}
-	harness.WantError(t, "left in the default", os.WriteFile(filepath.Join(all["default"].Dir, "name"), nil, 0o600), nil)
+	runtest.WantError(t, "left in the default", os.WriteFile(filepath.Join(all["default"].Dir, "name"), nil, 0o600), nil)
 }
 
 func testEnvironmentOfCall(t *testing.T) {
@@ -141,11 +141,11 @@ func testEnvironmentOfCall(t *testing.T) {
 	} {
 		runtest.Contains(t, call, b.CallResult(id, call), want)
 	}
-	harness.Equal(t, "limit of the task", b.AwaitTask(id, "q", events.TaskFailed).Summary, "killed, as it took longer than 50ms")
-	harness.Equal(t, "line", b.AwaitUpdates(id, 1)[0].Message, "ci")
+	runtest.Equal(t, "limit of the task", b.AwaitTask(id, "q", events.TaskFailed).Summary, "killed, as it took longer than 50ms")
+	runtest.Equal(t, "line", b.AwaitUpdates(id, 1)[0].Message, "ci")
 	spec := b.MonitorRecord(id, "m").Spec
-	harness.Equal(t, "environment of the monitor", spec.Environment, "ci")
-	harness.Equal(t, "directory in the history", spec.Cwd, "")
+	runtest.Equal(t, "environment of the monitor", spec.Environment, "ci")
+	runtest.Equal(t, "directory in the history", spec.Cwd, "")
 }
 
 func testEnvironmentElsewhere(t *testing.T) {
@@ -158,18 +158,18 @@ func testEnvironmentElsewhere(t *testing.T) {
 	for _, id := range []events.SessionID{id, program} {
 		b.StartTurn(id, "t1", harness.Text("go"))
 		got := b.AwaitTurn(id, "t1")
-		harness.Equal(t, "end", got.End, events.EndFailed)
-		harness.Equal(t, "issue", got.Issue.Code+" "+got.Issue.Message, plugin.CodeUnknownEnvironment+" "+want)
+		runtest.Equal(t, "end", got.End, events.EndFailed)
+		runtest.Equal(t, "issue", got.Issue.Code+" "+got.Issue.Message, plugin.CodeUnknownEnvironment+" "+want)
 	}
-	harness.WantError(t, "monitor", b.StartMonitor(b.Ctx, id, events.MonitorSpec{ID: "m", Command: "true"}), nil)
-	harness.Equal(t, "monitor", b.AwaitMonitor(id, "m", events.MonitorFailed).LastError, "start: "+want)
+	runtest.WantError(t, "monitor", b.StartMonitor(b.Ctx, id, events.MonitorSpec{ID: "m", Command: "true"}), nil)
+	runtest.Equal(t, "monitor", b.AwaitMonitor(id, "m", events.MonitorFailed).LastError, "start: "+want)
 
 	_, err := b.Create(b.Ctx, in("mars"))
-	harness.WantError(t, "create", err, events.ErrInvalid)
+	runtest.WantError(t, "create", err, events.ErrInvalid)
 	err = b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Environment = "mars"; return c }})
-	harness.WantError(t, "configure", err, events.ErrInvalid)
+	runtest.WantError(t, "configure", err, events.ErrInvalid)
 	err = b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Effort = "low"; return c }})
-	harness.WantError(t, "another setting", err, nil)
+	runtest.WantError(t, "another setting", err, nil)
 
 	b = harness.StartIdle(t, harness.Reply(harness.Call("a", "run_command", `{"command":"cat name"}`)), harness.Reply(harness.Text("done")))
 	id = b.Open(in("moon"))
@@ -178,8 +178,8 @@ func testEnvironmentElsewhere(t *testing.T) {
 	b.StartTurn(id, "t1", harness.Text("go"))
 	all["moon"] = all["prod"]
 	startIn(b, workers.Config{Environments: all})
-	harness.Equal(t, "end elsewhere", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "command elsewhere", b.CallResult(id, "a"), "prod")
+	runtest.Equal(t, "end elsewhere", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "command elsewhere", b.CallResult(id, "a"), "prod")
 	b.Verify(id)
 }
 
@@ -198,13 +198,13 @@ func testEnvironmentOfMonitor(t *testing.T) {
 		if !e.Stderr {
 			lines = append(lines, e.Message)
 		} else {
-			harness.Equal(t, "variables", e.Message, "[TOKEN] mine")
+			runtest.Equal(t, "variables", e.Message, "[TOKEN] mine")
 		}
 	}
-	harness.EqualLists(t, "lines", lines, []string{"./sub", "below ci", "1048576"})
+	runtest.EqualLists(t, "lines", lines, []string{"./sub", "below ci", "1048576"})
 	lacks(b, id, environmentSecret, all["ci"].Dir)
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "short", Command: "sleep 1000", Environment: "prod"})
-	harness.Equal(t, "limit", b.AwaitMonitor(id, "short", events.MonitorFailed).LastError, "timed out after 50ms")
+	runtest.Equal(t, "limit", b.AwaitMonitor(id, "short", events.MonitorFailed).LastError, "timed out after 50ms")
 }
 
 func testEnvironmentOfCode(t *testing.T) {
@@ -231,28 +231,28 @@ func testEnvironmentOfCopies(t *testing.T) {
 	made := make(map[string]events.SessionID)
 	other := events.Config{Model: "other"}
 	handle, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{Parent: id, Relation: events.RelationChild, Config: other})
-	harness.WantError(t, "child", err, nil)
+	runtest.WantError(t, "child", err, nil)
 	made["child"] = handle.Session
 	made["fork"], err = b.Fork(b.Ctx, id, api.CreateRequest{Config: other})
-	harness.WantError(t, "fork", err, nil)
+	runtest.WantError(t, "fork", err, nil)
 	made["copy"], err = b.Create(b.Ctx, api.CreateRequest{Start: api.StartExisting, From: id, At: seq - 1, Config: other})
-	harness.WantError(t, "copy", err, nil)
+	runtest.WantError(t, "copy", err, nil)
 	made["plain fork"], err = b.Fork(b.Ctx, id, api.CreateRequest{})
-	harness.WantError(t, "fork", err, nil)
+	runtest.WantError(t, "fork", err, nil)
 	for what, copied := range made {
-		harness.Equal(t, what, b.StateOf(copied).Config.Environment, "ci")
+		runtest.Equal(t, what, b.StateOf(copied).Config.Environment, "ci")
 	}
 	handle, err = b.CreateFrom(b.Ctx, id, api.CreateRequest{Parent: id, Relation: events.RelationChild, Config: events.Config{Environment: "default"}})
-	harness.WantError(t, "child with its own", err, nil)
-	harness.Equal(t, "child with its own", b.StateOf(handle.Session).Config.Environment, "default")
+	runtest.WantError(t, "child with its own", err, nil)
+	runtest.Equal(t, "child with its own", b.StateOf(handle.Session).Config.Environment, "default")
 
 	b.StartTurn(id, "t2", harness.Text("go"))
 	harness.Receive(b, "the model call", started)
 	err = b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Environment = "prod"; return c }})
-	harness.WantError(t, "configure", err, nil)
+	runtest.WantError(t, "configure", err, nil)
 	close(configured)
 	b.AwaitTurn(id, "t2")
-	harness.Equal(t, "the running turn", b.CallResult(id, "a"), "ci")
+	runtest.Equal(t, "the running turn", b.CallResult(id, "a"), "ci")
 	b.RunTurn(id, "t3", harness.Text("go"))
-	harness.Equal(t, "the next turn", b.CallResult(id, "b"), "prod")
+	runtest.Equal(t, "the next turn", b.CallResult(id, "b"), "prod")
 }

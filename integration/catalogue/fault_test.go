@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -31,14 +32,14 @@ func testCommitFails(t *testing.T) {
 	b.AwaitState(id, "the start", func(s *projector.State) bool { return s.Turn() != nil })
 	h := b.OtherHost()
 	v, err := h.View(b.Ctx, id)
-	harness.WantError(t, "view", err, nil)
-	harness.EqualLists(t, "messages of the reopened session", harness.Transcript(v.Messages), []string{"user hello"})
+	runtest.WantError(t, "view", err, nil)
+	runtest.EqualLists(t, "messages of the reopened session", harness.Transcript(v.Messages), []string{"user hello"})
 	kill()
 	b.StartWorker(b.Bus)
 	record := b.AwaitTurn(id, "t1")
-	harness.Equal(t, "end", record.End, events.EndFinished)
-	harness.Equal(t, "attempts", record.Attempts, 2)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant hi"})
+	runtest.Equal(t, "end", record.End, events.EndFinished)
+	runtest.Equal(t, "attempts", record.Attempts, 2)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant hi"})
 }
 
 // testKilled stops a worker in its second round of tools. One call has its result; one that must not run twice and
@@ -73,27 +74,27 @@ func testKilled(t *testing.T) {
 		return t != nil && len(t.Calls) == 3 && t.Calls[0].Done
 	})
 	kill()
-	harness.EqualLists(t, "messages after the kill", b.Messages(id), []string{
+	runtest.EqualLists(t, "messages after the kill", b.Messages(id), []string{
 		"user hello", `assistant first k:add{"A":1,"B":2}`, "user k=3", `assistant k:add{"A":3,"B":4} k:once{} k:again{}`,
 	})
 	b.StartWorker(b.Bus)
 	record := b.AwaitTurn(id, "t1")
-	harness.Equal(t, "end", record.End, events.EndFinished)
-	harness.Equal(t, "attempts", record.Attempts, 2)
+	runtest.Equal(t, "end", record.End, events.EndFinished)
+	runtest.Equal(t, "attempts", record.Attempts, 2)
 	third := harness.Receive(b, "the call again", started)
 	if third != keys[0] && third != keys[1] {
 		t.Errorf("key of the call that ran again: got %s, want one of %v", third, keys)
 	}
-	harness.Equal(t, "tools that ran again", len(started), 0)
-	harness.Equal(t, "tool that ran again", third[:5], "again")
-	harness.EqualLists(t, "last prompt", b.Model.Prompt(2), []string{
+	runtest.Equal(t, "tools that ran again", len(started), 0)
+	runtest.Equal(t, "tool that ran again", third[:5], "again")
+	runtest.EqualLists(t, "last prompt", b.Model.Prompt(2), []string{
 		"user hello", `assistant first k:add{"A":1,"B":2}`, "user k=3",
 		`assistant k:add{"A":3,"B":4} k:once{} k:again{}`, "user k=7 k=" + projector.LostText + " k=ran again",
 	})
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 3)
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 3)
 	var lost []int64
 	for _, p := range harness.Find[*events.ToolLost](b, id) {
 		lost = append(lost, p.Calls...)
 	}
-	harness.EqualLists(t, "calls lost", lost, []int64{1})
+	runtest.EqualLists(t, "calls lost", lost, []int64{1})
 }

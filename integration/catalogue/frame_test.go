@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -46,46 +47,46 @@ func testInitialFrame(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
 	s := b.StateOf(id)
-	harness.EqualLists(t, "frames", frames(b, id), []events.FrameID{events.FrameID(id) + ":frame:initial"})
-	harness.Equal(t, "reason", s.Frame().Reason, "initial")
-	harness.Equal(t, "current", s.Frame().ID, events.FrameID(id)+":frame:initial")
+	runtest.EqualLists(t, "frames", frames(b, id), []events.FrameID{events.FrameID(id) + ":frame:initial"})
+	runtest.Equal(t, "reason", s.Frame().Reason, "initial")
+	runtest.Equal(t, "current", s.Frame().ID, events.FrameID(id)+":frame:initial")
 }
 
 func testFrameAgain(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
 	opened, err := b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "X", Reason: "continue_as"})
-	harness.WantError(t, "open", err, nil)
-	harness.Equal(t, "opened", opened, true)
+	runtest.WantError(t, "open", err, nil)
+	runtest.Equal(t, "opened", opened, true)
 	before := b.LastSeq(id)
 	for _, h := range []*session.Host{b.Host, b.OtherHost()} {
 		for _, frame := range []events.FrameID{"X", ""} {
 			opened, err := h.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: frame, Reason: "continue_as", Nodes: harness.UserMessages("not added")})
-			harness.WantError(t, "open again", err, nil)
-			harness.Equal(t, "opened again", opened, false)
+			runtest.WantError(t, "open again", err, nil)
+			runtest.Equal(t, "opened again", opened, false)
 		}
 	}
-	harness.Equal(t, "commits", b.LastSeq(id), before)
-	harness.Equal(t, "nodes", b.StateOf(id).Nodes, 0)
+	runtest.Equal(t, "commits", b.LastSeq(id), before)
+	runtest.Equal(t, "nodes", b.StateOf(id).Nodes, 0)
 }
 
 func testFrameOpened(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("on")))
 	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "1", "2", "3", "4")
-	harness.WantError(t, "options", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`{"a":1}`), false), nil)
+	runtest.WantError(t, "options", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`{"a":1}`), false), nil)
 	opened, err := b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "X", Reason: "continue_as", Nodes: harness.UserMessages("seed")})
-	harness.WantError(t, "open", err, nil)
-	harness.Equal(t, "opened", opened, true)
+	runtest.WantError(t, "open", err, nil)
+	runtest.Equal(t, "opened", opened, true)
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user seed", "user go"})
-	harness.EqualLists(t, "path", b.PathNodes(id), []events.NodeID{"1", "2", "3", "4", "seed", "u-t1", "a-t1-0"})
-	harness.EqualLists(t, "frames", frames(b, id), []events.FrameID{events.FrameID(id) + ":frame:initial", "X"})
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user seed", "user go"})
+	runtest.EqualLists(t, "path", b.PathNodes(id), []events.NodeID{"1", "2", "3", "4", "seed", "u-t1", "a-t1-0"})
+	runtest.EqualLists(t, "frames", frames(b, id), []events.FrameID{events.FrameID(id) + ":frame:initial", "X"})
 	s := b.StateOf(id)
-	harness.Equal(t, "options inherited", string(s.Frame().Options), `{"a":1}`)
+	runtest.Equal(t, "options inherited", string(s.Frame().Options), `{"a":1}`)
 	n, err := s.Node("seed")
-	harness.WantError(t, "node", err, nil)
-	harness.Equal(t, "stamp of the seed", n.Frame, "X")
+	runtest.WantError(t, "node", err, nil)
+	runtest.Equal(t, "stamp of the seed", n.Frame, "X")
 }
 
 // testUnstamped has nodes without a stamp, which belong to the initial frame, and a fork, which keeps all stamps.
@@ -93,17 +94,17 @@ func testUnstamped(t *testing.T) {
 	b := harness.StartIdle(t)
 	from := b.Open(api.CreateRequest{})
 	b.AppendTexts(from, "A")
-	harness.EqualLists(t, "initial frame", b.Messages(from), []string{"user A"})
+	runtest.EqualLists(t, "initial frame", b.Messages(from), []string{"user A"})
 	_, err := b.OpenFrame(b.Ctx, from, api.FrameRequest{Frame: "X", Reason: "continue_as", Nodes: harness.UserMessages("B")})
-	harness.WantError(t, "open", err, nil)
+	runtest.WantError(t, "open", err, nil)
 	id, err := b.Fork(b.Ctx, from, api.CreateRequest{})
-	harness.WantError(t, "fork", err, nil)
-	harness.EqualLists(t, "frames of the fork", frames(b, id), []events.FrameID{events.FrameID(id) + ":frame:initial", "X"})
-	harness.EqualLists(t, "frame X of the fork", b.Messages(id), []string{"user B"})
+	runtest.WantError(t, "fork", err, nil)
+	runtest.EqualLists(t, "frames of the fork", frames(b, id), []events.FrameID{events.FrameID(id) + ":frame:initial", "X"})
+	runtest.EqualLists(t, "frame X of the fork", b.Messages(id), []string{"user B"})
 	_, err = b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "Y", Reason: "continue_as"})
-	harness.WantError(t, "open", err, nil)
-	harness.EqualLists(t, "later frame", b.Messages(id), []string{})
-	harness.EqualLists(t, "path", b.PathNodes(id), []events.NodeID{"A", "B"})
+	runtest.WantError(t, "open", err, nil)
+	runtest.EqualLists(t, "later frame", b.Messages(id), []string{})
+	runtest.EqualLists(t, "path", b.PathNodes(id), []events.NodeID{"A", "B"})
 }
 
 func testToolSwitch(t *testing.T) {
@@ -111,17 +112,17 @@ func testToolSwitch(t *testing.T) {
 	b.StartNode(harness.FrameSwitcher(nil))
 	id := b.Open(api.CreateRequest{})
 	list := b.TurnEvents(b.Host, id, "t1", nil)
-	harness.Equal(t, "outcome", *list[len(list)-2].TurnOutcome, api.TurnOutcome{Type: api.OutcomeFrameSwitch, FrameID: "next", Task: "the rest"})
+	runtest.Equal(t, "outcome", *list[len(list)-2].TurnOutcome, api.TurnOutcome{Type: api.OutcomeFrameSwitch, FrameID: "next", Task: "the rest"})
 	follow := b.AwaitTurn(id, "t1-frame-1")
-	harness.Equal(t, "end of the follow-on", follow.End, events.EndFinished)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndSwitched)
-	harness.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"user known", "assistant noted", "user the rest"})
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user known", "assistant noted", "user the rest", "assistant done"})
-	harness.EqualLists(t, "path", b.PathNodes(id), []events.NodeID{"u-t1", "a-t1-0", "r-t1-0", "s1", "s2", "u-t1-frame-1", "a-t1-frame-1-0"})
-	harness.Equal(t, "frame", b.StateOf(id).Frame().ID, "next")
+	runtest.Equal(t, "end of the follow-on", follow.End, events.EndFinished)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndSwitched)
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"user known", "assistant noted", "user the rest"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user known", "assistant noted", "user the rest", "assistant done"})
+	runtest.EqualLists(t, "path", b.PathNodes(id), []events.NodeID{"u-t1", "a-t1-0", "r-t1-0", "s1", "s2", "u-t1-frame-1", "a-t1-frame-1-0"})
+	runtest.Equal(t, "frame", b.StateOf(id).Frame().ID, "next")
 	got, err := b.AssembledTurn(b.Ctx, id, "t1")
-	harness.WantError(t, "assemble", err, nil)
-	harness.Equal(t, "assembled outcome", got.Outcome, api.TurnOutcome{Type: api.OutcomeFrameSwitch, FrameID: "next", Task: "the rest"})
+	runtest.WantError(t, "assemble", err, nil)
+	runtest.Equal(t, "assembled outcome", got.Outcome, api.TurnOutcome{Type: api.OutcomeFrameSwitch, FrameID: "next", Task: "the rest"})
 }
 
 // testSwitchCrash stops a node between the commit of the switch and the claim of the follow-on.
@@ -142,23 +143,23 @@ func testSwitchCrash(t *testing.T) {
 	b.StartTurn(id, "t2", harness.Text("two"))
 	b.AwaitState(id, "t2 in the queue", func(s *projector.State) bool { return len(s.Queue) == 1 })
 	_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("by the way")}})
-	harness.WantError(t, "inject", err, nil)
+	runtest.WantError(t, "inject", err, nil)
 	close(release)
 	harness.Receive(b, "claiming", claiming)
 	kill()
 	s := b.StateOf(id)
-	harness.Equal(t, "last event before the crash", lastEvent(b, id).Kind, events.KindTurnRequested)
-	harness.Equal(t, "next in the queue", s.Queue[0].ID, "t1-frame-1")
-	harness.Equal(t, "inputs", len(s.Inputs), 1)
+	runtest.Equal(t, "last event before the crash", lastEvent(b, id).Kind, events.KindTurnRequested)
+	runtest.Equal(t, "next in the queue", s.Queue[0].ID, "t1-frame-1")
+	runtest.Equal(t, "inputs", len(s.Inputs), 1)
 	b.StartNodeOn(bustest.Open(t, b.Server), harness.FrameSwitcher(nil))
 	follow := b.AwaitTurn(id, "t1-frame-1")
 	b.AwaitTurn(id, "t2")
-	harness.Equal(t, "attempts of the follow-on", follow.Attempts, 1)
-	harness.EqualLists(t, "prompt of the follow-on", b.Model.Prompt(1), []string{"user known", "assistant noted", "user the rest"})
-	harness.EqualLists(t, "messages", b.Messages(id), []string{
+	runtest.Equal(t, "attempts of the follow-on", follow.Attempts, 1)
+	runtest.EqualLists(t, "prompt of the follow-on", b.Model.Prompt(1), []string{"user known", "assistant noted", "user the rest"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{
 		"user known", "assistant noted", "user the rest", "assistant done", "user by the way", "assistant told", "user two", "assistant second",
 	})
-	harness.Equal(t, "requests", len(harness.Find[*events.TurnRequested](b, id)), 3)
+	runtest.Equal(t, "requests", len(harness.Find[*events.TurnRequested](b, id)), 3)
 	for _, p := range harness.Find[*events.TurnStarted](b, id)[1:] {
 		if p.Worker == harness.Find[*events.TurnStarted](b, id)[0].Worker {
 			t.Errorf("a later turn: got worker %s, want another than that of t1", p.Worker)
@@ -174,18 +175,18 @@ func testSwitchLimit(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	last := b.AwaitTurn(id, "t1-frame-16")
-	harness.Equal(t, "end", last.End, events.EndRuntimeError)
-	harness.Equal(t, "code", last.Issue.Code, "agent_frame_switch_limit")
+	runtest.Equal(t, "end", last.End, events.EndRuntimeError)
+	runtest.Equal(t, "code", last.Issue.Code, "agent_frame_switch_limit")
 	s := b.AwaitState(id, "idle", (*projector.State).Idle)
-	harness.Equal(t, "frames", len(s.Frames), 1+16)
+	runtest.Equal(t, "frames", len(s.Frames), 1+16)
 	records, err := s.Records()
-	harness.WantError(t, "records", err, nil)
-	harness.Equal(t, "turns", len(records), 17)
+	runtest.WantError(t, "records", err, nil)
+	runtest.Equal(t, "turns", len(records), 17)
 	for _, r := range records[:16] {
-		harness.Equal(t, "end of "+string(r.ID), r.End, events.EndSwitched)
+		runtest.Equal(t, "end of "+string(r.ID), r.End, events.EndSwitched)
 	}
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 0)
-	harness.Equal(t, "next turn", b.RunTurn(id, "", harness.Text("go")).End, events.EndSwitched) // counts anew
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 0)
+	runtest.Equal(t, "next turn", b.RunTurn(id, "", harness.Text("go")).End, events.EndSwitched) // counts anew
 }
 
 func testSwitchBeforeCall(t *testing.T) {
@@ -198,13 +199,13 @@ func testSwitchBeforeCall(t *testing.T) {
 	}}))
 	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "end", r.End, events.EndSwitched)
-	harness.Equal(t, "model calls", r.ModelCalls, 0)
+	runtest.Equal(t, "end", r.End, events.EndSwitched)
+	runtest.Equal(t, "model calls", r.ModelCalls, 0)
 	b.AwaitTurn(id, "t1-frame-1")
 	requests := b.Model.Requests()
-	harness.Equal(t, "model requests", len(requests), 1)
-	harness.Equal(t, "turn of the request", requests[0].Turn, "t1-frame-1")
-	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user the rest"})
+	runtest.Equal(t, "model requests", len(requests), 1)
+	runtest.Equal(t, "turn of the request", requests[0].Turn, "t1-frame-1")
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user the rest"})
 }
 
 func testBeforeCallFails(t *testing.T) {
@@ -222,11 +223,11 @@ func testBeforeCallFails(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Issue.Code != "protocol_before_llm_call" {
 		t.Fatalf("run: got %v, want a turn that failed with protocol_before_llm_call", err)
 	}
-	harness.EqualLists(t, "messages", b.Messages(id), []string{})
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 0)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{})
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 0)
 	broken = false
 	b.RunTurn(id, "t2", harness.Text("again"))
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user again", "assistant on"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user again", "assistant on"})
 }
 
 // compactor is a plugin that offers these texts as the beginning of a frame.
@@ -251,21 +252,21 @@ func testCompactors(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "1", "2")
 	opened, err := b.Compact(b.Ctx, id)
-	harness.WantError(t, "compact", err, nil)
-	harness.Equal(t, "opened", opened, true)
-	harness.EqualLists(t, "calls", calls, []string{"B", "A"})
+	runtest.WantError(t, "compact", err, nil)
+	runtest.Equal(t, "opened", opened, true)
+	runtest.EqualLists(t, "calls", calls, []string{"B", "A"})
 	other := b.OtherHost() // it is durable
 	v, err := other.View(b.Ctx, id)
-	harness.WantError(t, "view", err, nil)
-	harness.EqualLists(t, "messages", harness.Transcript(v.Messages), []string{"assistant summary"})
-	harness.Equal(t, "origin", v.Messages[0].Origin, "A")
+	runtest.WantError(t, "view", err, nil)
+	runtest.EqualLists(t, "messages", harness.Transcript(v.Messages), []string{"assistant summary"})
+	runtest.Equal(t, "origin", v.Messages[0].Origin, "A")
 	f := b.StateOf(id).Frame()
-	harness.Equal(t, "reason", f.Reason, "compaction")
+	runtest.Equal(t, "reason", f.Reason, "compaction")
 	if prefix := string(id) + ":frame:compaction:"; len(f.ID) <= len(prefix) || string(f.ID)[:len(prefix)] != prefix {
 		t.Errorf("frame: got %s, want %s and something", f.ID, prefix)
 	}
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"assistant summary", "user go"})
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"assistant summary", "user go"})
 }
 
 func testCompactorEmpty(t *testing.T) {
@@ -276,10 +277,10 @@ func testCompactorEmpty(t *testing.T) {
 	b.AppendTexts(id, "1")
 	before := b.LastSeq(id)
 	opened, err := b.Compact(b.Ctx, id)
-	harness.WantError(t, "compact", err, nil)
-	harness.Equal(t, "opened", opened, false)
-	harness.EqualLists(t, "calls", calls, []string{"B", "A"})
-	harness.Equal(t, "commits", b.LastSeq(id), before)
+	runtest.WantError(t, "compact", err, nil)
+	runtest.Equal(t, "opened", opened, false)
+	runtest.EqualLists(t, "calls", calls, []string{"B", "A"})
+	runtest.Equal(t, "commits", b.LastSeq(id), before)
 
 	fails := harness.StartIdle(t)
 	fails.StartNode(compactor(&calls, "A", 1, "summary"), harness.PluginOf("B", func(r *plugin.Registrar) {
@@ -289,9 +290,9 @@ func testCompactorEmpty(t *testing.T) {
 	}))
 	id = fails.Open(api.CreateRequest{})
 	opened, err = fails.Compact(fails.Ctx, id)
-	harness.WantError(t, "a compactor that fails", err, harness.ErrPlugin)
-	harness.Equal(t, "opened", opened, false)
-	harness.EqualLists(t, "calls", calls, []string{"B", "A"})
+	runtest.WantError(t, "a compactor that fails", err, harness.ErrPlugin)
+	runtest.Equal(t, "opened", opened, false)
+	runtest.EqualLists(t, "calls", calls, []string{"B", "A"})
 }
 
 func testOptionsAllFrames(t *testing.T) {
@@ -306,19 +307,19 @@ func testOptionsAllFrames(t *testing.T) {
 	}
 	open := func(frame events.FrameID) {
 		_, err := b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: frame, Reason: "continue_as"})
-		harness.WantError(t, "open", err, nil)
+		runtest.WantError(t, "open", err, nil)
 	}
-	harness.WantError(t, "set", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`1`), false), nil)
+	runtest.WantError(t, "set", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`1`), false), nil)
 	open("X")
-	harness.WantError(t, "set for the current frame", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`2`), false), nil)
-	harness.EqualLists(t, "options", options(), []string{"1", "2"})
-	harness.WantError(t, "set for all", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`3`), true), nil)
-	harness.EqualLists(t, "options of all", options(), []string{"3", "3"})
+	runtest.WantError(t, "set for the current frame", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`2`), false), nil)
+	runtest.EqualLists(t, "options", options(), []string{"1", "2"})
+	runtest.WantError(t, "set for all", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`3`), true), nil)
+	runtest.EqualLists(t, "options of all", options(), []string{"3", "3"})
 	open("Y")
-	harness.EqualLists(t, "options of a later frame", options(), []string{"3", "3", "3"})
+	runtest.EqualLists(t, "options of a later frame", options(), []string{"3", "3", "3"})
 	before := b.LastSeq(id)
-	harness.WantError(t, "set the same", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`3`), true), nil)
-	harness.Equal(t, "commits", b.LastSeq(id), before)
+	runtest.WantError(t, "set the same", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`3`), true), nil)
+	runtest.Equal(t, "commits", b.LastSeq(id), before)
 
 	var seen []string
 	b.StartNode(harness.ProtocolPlugin(harness.Protocol{
@@ -332,9 +333,9 @@ func testOptionsAllFrames(t *testing.T) {
 		},
 	}))
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.EqualLists(t, "resumed on another node", seen, []string{"configure 3", "before 4"})
-	harness.EqualLists(t, "options that it set", options(), []string{"4", "4", "4"})
+	runtest.EqualLists(t, "resumed on another node", seen, []string{"configure 3", "before 4"})
+	runtest.EqualLists(t, "options that it set", options(), []string{"4", "4", "4"})
 	err := b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`{`), true)
-	harness.WantError(t, "no JSON", err, events.ErrInvalid)
-	harness.WantError(t, "an unknown session", b.SetProtocolOptions(b.Ctx, "nobody", json.RawMessage(`1`), true), events.ErrNoSession)
+	runtest.WantError(t, "no JSON", err, events.ErrInvalid)
+	runtest.WantError(t, "an unknown session", b.SetProtocolOptions(b.Ctx, "nobody", json.RawMessage(`1`), true), events.ErrNoSession)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -37,23 +38,23 @@ func testFirstNode(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
 	got, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("m1")})
-	harness.WantError(t, "append", err, nil)
-	harness.EqualLists(t, "ids", got.IDs, []events.NodeID{"m1"})
-	harness.Equal(t, "leaf", got.Leaf, "m1")
+	runtest.WantError(t, "append", err, nil)
+	runtest.EqualLists(t, "ids", got.IDs, []events.NodeID{"m1"})
+	runtest.Equal(t, "leaf", got.Leaf, "m1")
 	n, err := b.StateOf(id).Node("m1")
-	harness.WantError(t, "node", err, nil)
-	harness.Equal(t, "parent", n.Parent, "")
-	harness.Equal(t, "leaf of the state", b.StateOf(id).Leaf, "m1")
+	runtest.WantError(t, "node", err, nil)
+	runtest.Equal(t, "parent", n.Parent, "")
+	runtest.Equal(t, "leaf of the state", b.StateOf(id).Leaf, "m1")
 }
 
 func testSameMessage(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "m1")
-	harness.EqualLists(t, "ids", append(b.AppendTexts(id, "m1"), b.AppendTexts(id, "m1")...), []events.NodeID{"message:m1", "message:m1:2"})
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user m1"})
+	runtest.EqualLists(t, "ids", append(b.AppendTexts(id, "m1"), b.AppendTexts(id, "m1")...), []events.NodeID{"message:m1", "message:m1:2"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user m1"})
 	other := b.Open(api.CreateRequest{})
-	harness.EqualLists(t, "ids in one append", b.AppendTexts(other, "m1", "m1", "m1"), []events.NodeID{"m1", "message:m1", "message:m1:2"})
+	runtest.EqualLists(t, "ids in one append", b.AppendTexts(other, "m1", "m1", "m1"), []events.NodeID{"m1", "message:m1", "message:m1:2"})
 }
 
 func testAncestor(t *testing.T) {
@@ -61,11 +62,11 @@ func testAncestor(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A", "B", "C")
 	got, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("D"), RequiresAncestor: "A"})
-	harness.WantError(t, "append", err, nil)
-	harness.Equal(t, "leaf", got.Leaf, "D")
+	runtest.WantError(t, "append", err, nil)
+	runtest.Equal(t, "leaf", got.Leaf, "D")
 	n, err := b.StateOf(id).Node("D")
-	harness.WantError(t, "node", err, nil)
-	harness.Equal(t, "parent", n.Parent, "C")
+	runtest.WantError(t, "node", err, nil)
+	runtest.Equal(t, "parent", n.Parent, "C")
 }
 
 // stale appends and expects a refusal that writes nothing.
@@ -77,15 +78,15 @@ func stale(t *testing.T, b *harness.System, id events.SessionID, nodes []api.App
 	if !ok {
 		t.Fatalf("append: got %v, want a stale branch", err)
 	}
-	harness.Equal(t, "current leaf", refusal.Leaf, leaf)
-	harness.Equal(t, "last sequence", b.LastSeq(id), before)
+	runtest.Equal(t, "current leaf", refusal.Leaf, leaf)
+	runtest.Equal(t, "last sequence", b.LastSeq(id), before)
 }
 
 func testStale(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A", "B", "C")
-	harness.WantError(t, "branch", b.BranchTo(b.Ctx, id, "A"), nil)
+	runtest.WantError(t, "branch", b.BranchTo(b.Ctx, id, "A"), nil)
 	b.AppendTexts(id, "D")
 	stale(t, b, id, harness.UserMessages("E"), "B", "D")
 	stale(t, b, id, nil, "B", "D") // also where nothing is to be appended
@@ -107,13 +108,13 @@ func testEmptyAppend(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
 	got, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{})
-	harness.WantError(t, "append to an empty graph", err, nil)
-	harness.Equal(t, "leaf of an empty graph", got.Leaf, "")
+	runtest.WantError(t, "append to an empty graph", err, nil)
+	runtest.Equal(t, "leaf of an empty graph", got.Leaf, "")
 	b.AppendTexts(id, "K", "L")
 	got, err = b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{RequiresAncestor: "L"})
-	harness.WantError(t, "append", err, nil)
-	harness.EqualLists(t, "ids", got.IDs, []events.NodeID{})
-	harness.Equal(t, "leaf", got.Leaf, "L")
+	runtest.WantError(t, "append", err, nil)
+	runtest.EqualLists(t, "ids", got.IDs, []events.NodeID{})
+	runtest.Equal(t, "leaf", got.Leaf, "L")
 }
 
 func testMixed(t *testing.T) {
@@ -124,18 +125,18 @@ func testMixed(t *testing.T) {
 	got, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: append(harness.UserMessages("m"),
 		api.AppendNode{Kind: events.NodePlugin, ID: "p", Type: "note", Body: []byte(`{"a":1}`)},
 		api.AppendNode{Kind: events.NodeProtocol, Type: "step"})})
-	harness.WantError(t, "append", err, nil)
-	harness.Equal(t, "commits", b.LastSeq(id), before+1)
+	runtest.WantError(t, "append", err, nil)
+	runtest.Equal(t, "commits", b.LastSeq(id), before+1)
 	if len(got.IDs) != 3 {
 		t.Fatalf("ids: got %v, want three", got.IDs)
 	}
-	harness.EqualLists(t, "ids", got.IDs[:2], []events.NodeID{"m", "p"})
-	harness.Equal(t, "leaf", got.Leaf, got.IDs[2])
+	runtest.EqualLists(t, "ids", got.IDs[:2], []events.NodeID{"m", "p"})
+	runtest.Equal(t, "leaf", got.Leaf, got.IDs[2])
 	parent := events.NodeID("root")
 	for _, id2 := range got.IDs {
 		n, err := b.StateOf(id).Node(id2)
-		harness.WantError(t, "node", err, nil)
-		harness.Equal(t, "parent of "+string(id2), n.Parent, parent)
+		runtest.WantError(t, "node", err, nil)
+		runtest.Equal(t, "parent of "+string(id2), n.Parent, parent)
 		parent = id2
 	}
 }
@@ -143,9 +144,9 @@ func testMixed(t *testing.T) {
 func testUnknownSession(t *testing.T) {
 	b := harness.StartIdle(t)
 	_, err := b.AppendNodes(b.Ctx, "nobody", api.AppendNodesRequest{Nodes: harness.UserMessages("A")})
-	harness.WantError(t, "append", err, events.ErrNoSession)
+	runtest.WantError(t, "append", err, events.ErrNoSession)
 	_, err = b.AppendNodes(b.Ctx, "no.body", api.AppendNodesRequest{Nodes: harness.UserMessages("A")})
-	harness.WantError(t, "append with an impossible id", err, events.ErrInvalidID)
+	runtest.WantError(t, "append with an impossible id", err, events.ErrInvalidID)
 }
 
 func testKey(t *testing.T) {
@@ -153,19 +154,19 @@ func testKey(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	req := api.AppendNodesRequest{Nodes: append(harness.UserMessages("A"), api.AppendNode{Kind: events.NodePlugin, Type: "note"}), IdempotencyKey: "k1"}
 	one, err := b.AppendNodes(b.Ctx, id, req)
-	harness.WantError(t, "append", err, nil)
+	runtest.WantError(t, "append", err, nil)
 	after := b.LastSeq(id)
 	for _, h := range []*session.Host{b.Host, b.OtherHost()} {
 		again, err := h.AppendNodes(b.Ctx, id, req)
-		harness.WantError(t, "append again", err, nil)
-		harness.EqualLists(t, "ids", again.IDs, one.IDs)
+		runtest.WantError(t, "append again", err, nil)
+		runtest.EqualLists(t, "ids", again.IDs, one.IDs)
 	}
-	harness.Equal(t, "last sequence", b.LastSeq(id), after)
-	harness.Equal(t, "nodes", b.StateOf(id).Nodes, 2)
+	runtest.Equal(t, "last sequence", b.LastSeq(id), after)
+	runtest.Equal(t, "nodes", b.StateOf(id).Nodes, 2)
 	req.IdempotencyKey = "k2"
 	other, err := b.AppendNodes(b.Ctx, id, req)
-	harness.WantError(t, "append with another key", err, nil)
-	harness.Equal(t, "first id", other.IDs[0], "message:A")
+	runtest.WantError(t, "append with another key", err, nil)
+	runtest.Equal(t, "first id", other.IDs[0], "message:A")
 }
 
 // rewriteTo rewrites the messages of a session to these texts.
@@ -175,7 +176,7 @@ func rewriteTo(b *harness.System, id events.SessionID, texts ...string) {
 	for _, n := range harness.UserMessages(texts...) {
 		target = append(target, api.RewriteMessage{Message: *n.Message})
 	}
-	harness.WantError(b.T, "rewrite", b.Rewrite(b.Ctx, id, target), nil)
+	runtest.WantError(b.T, "rewrite", b.Rewrite(b.Ctx, id, target), nil)
 }
 
 func testRewrite(t *testing.T) {
@@ -183,12 +184,12 @@ func testRewrite(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "1", "2", "3")
 	rewriteTo(b, id, "1", "3'")
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user 1", "user 3'"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user 1", "user 3'"})
 	s := b.StateOf(id)
 	for node, parent := range map[events.NodeID]events.NodeID{"1": "", "2": "1", "3": "2", "3'": "1"} {
 		n, err := s.Node(node)
-		harness.WantError(t, "node", err, nil)
-		harness.Equal(t, "parent of "+string(node), n.Parent, parent)
+		runtest.WantError(t, "node", err, nil)
+		runtest.Equal(t, "parent of "+string(node), n.Parent, parent)
 	}
 }
 
@@ -199,10 +200,10 @@ func testRewriteKeeps(t *testing.T) {
 	_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: append([]api.AppendNode{
 		{Kind: events.NodePlugin, ID: "P", Type: "note"},
 	}, harness.UserMessages("2")...)})
-	harness.WantError(t, "append", err, nil)
+	runtest.WantError(t, "append", err, nil)
 	rewriteTo(b, id, "1")
-	harness.Equal(t, "leaf", b.StateOf(id).Leaf, "P")
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user 1"})
+	runtest.Equal(t, "leaf", b.StateOf(id).Leaf, "P")
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user 1"})
 }
 
 func testTransient(t *testing.T) {
@@ -211,10 +212,10 @@ func testTransient(t *testing.T) {
 	nodes := harness.UserMessages("A", "B", "C")
 	nodes[1].Transient = true
 	got, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: nodes})
-	harness.WantError(t, "append", err, nil)
-	harness.EqualLists(t, "ids", got.IDs, []events.NodeID{"A", "C"})
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user A", "user C"})
-	harness.Equal(t, "nodes in the history", len(harness.Find[*events.GraphAppended](b, id)[0].Nodes), 2)
+	runtest.WantError(t, "append", err, nil)
+	runtest.EqualLists(t, "ids", got.IDs, []events.NodeID{"A", "C"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user A", "user C"})
+	runtest.Equal(t, "nodes in the history", len(harness.Find[*events.GraphAppended](b, id)[0].Nodes), 2)
 }
 
 func testOrphan(t *testing.T) {
@@ -224,50 +225,50 @@ func testOrphan(t *testing.T) {
 	b.CommitUnchecked(id, &events.GraphBranched{Leaf: "lost"})
 	h := b.OtherHost()
 	v, err := h.View(b.Ctx, id)
-	harness.WantError(t, "view", err, nil)
-	harness.EqualLists(t, "messages", harness.Transcript(v.Messages), []string{"user A", "user B"})
+	runtest.WantError(t, "view", err, nil)
+	runtest.EqualLists(t, "messages", harness.Transcript(v.Messages), []string{"user A", "user B"})
 	b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user A", "user B", "user hello"})
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user A", "user B", "user hello"})
 	b.CommitUnchecked(id, &events.GraphBranched{Leaf: "lost"})
 	b.AppendTexts(id, "C")
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user A", "user B", "user hello", "assistant here", "user C"})
-	harness.WantError(t, "check", b.StateOf(id).Check(), nil)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user A", "user B", "user hello", "assistant here", "user C"})
+	runtest.WantError(t, "check", b.StateOf(id).Check(), nil)
 }
 
 func testFork(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "m"}})
 	b.AppendTexts(id, "A", "B")
-	harness.WantError(t, "branch", b.BranchTo(b.Ctx, id, "A"), nil)
+	runtest.WantError(t, "branch", b.BranchTo(b.Ctx, id, "A"), nil)
 	b.AppendTexts(id, "C")
 	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{})
-	harness.WantError(t, "fork", err, nil)
+	runtest.WantError(t, "fork", err, nil)
 	b.AppendTexts(fork, "D")
 	nodes, err := b.StateOf(fork).AllNodes()
-	harness.WantError(t, "nodes", err, nil)
+	runtest.WantError(t, "nodes", err, nil)
 	var ids []events.NodeID
 	for _, n := range nodes {
 		ids = append(ids, n.ID)
 	}
-	harness.EqualLists(t, "nodes", ids, []events.NodeID{"A", "C", "D"})
+	runtest.EqualLists(t, "nodes", ids, []events.NodeID{"A", "C", "D"})
 	s := b.StateOf(fork)
-	harness.Equal(t, "forked from", s.Forked.Session, id)
-	harness.Equal(t, "forked at", s.Forked.Leaf, "C")
-	harness.Equal(t, "model", s.Config.Model, "m")
-	harness.Equal(t, "leaf of the original", b.StateOf(id).Leaf, "C")
+	runtest.Equal(t, "forked from", s.Forked.Session, id)
+	runtest.Equal(t, "forked at", s.Forked.Leaf, "C")
+	runtest.Equal(t, "model", s.Config.Model, "m")
+	runtest.Equal(t, "leaf of the original", b.StateOf(id).Leaf, "C")
 }
 
 func testBranchTurn(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("yes")))
 	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A", "B")
-	harness.WantError(t, "branch", b.BranchTo(b.Ctx, id, "A"), nil)
+	runtest.WantError(t, "branch", b.BranchTo(b.Ctx, id, "A"), nil)
 	b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user A", "user hello"})
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user A", "user hello"})
 	old, err := b.StateOf(id).PathTo("B")
-	harness.WantError(t, "old branch", err, nil)
-	harness.Equal(t, "nodes of the old branch", len(old), 2)
-	harness.WantError(t, "branch to nowhere", b.BranchTo(b.Ctx, id, "none"), api.ErrUnknownNode)
+	runtest.WantError(t, "old branch", err, nil)
+	runtest.Equal(t, "nodes of the old branch", len(old), 2)
+	runtest.WantError(t, "branch to nowhere", b.BranchTo(b.Ctx, id, "none"), api.ErrUnknownNode)
 }
 
 func testChronology(t *testing.T) {
@@ -278,16 +279,16 @@ func testChronology(t *testing.T) {
 		{Message: &events.Message{ID: "r", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartToolResult, Call: "k", Text: "seen"}}}},
 		{Kind: events.NodeProtocol, ID: "p", Type: "step"},
 	}})
-	harness.WantError(t, "append", err, nil)
+	runtest.WantError(t, "append", err, nil)
 	v, err := b.View(b.Ctx, id)
-	harness.WantError(t, "view", err, nil)
+	runtest.WantError(t, "view", err, nil)
 	list := v.Chronology()
 	var kinds []projector.EntryKind
 	for i, c := range list {
-		harness.Equal(t, "index", c.Index, i)
+		runtest.Equal(t, "index", c.Index, i)
 		kinds = append(kinds, c.Kind)
 	}
-	harness.EqualLists(t, "kinds", kinds, []projector.EntryKind{projector.EntryMessage, projector.EntryToolCall, projector.EntryMessage, projector.EntryNode})
+	runtest.EqualLists(t, "kinds", kinds, []projector.EntryKind{projector.EntryMessage, projector.EntryToolCall, projector.EntryMessage, projector.EntryNode})
 	if call := list[1].Call; call.ID != "k" || call.Tool != "tool" || call.Text != "seen" {
 		t.Errorf("call: got %+v, want k of tool", call)
 	}

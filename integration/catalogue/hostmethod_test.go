@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
@@ -50,9 +51,9 @@ func TestMethodsOfPluginHost(t *testing.T) {
 		})
 	}))
 	id := b.Open(api.CreateRequest{ID: "parent"})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
-	harness.Equal(t, "result", b.ResultsByPosition(id)[0].Text, "used")
-	harness.EqualLists(t, "tokens of the last prompt", prompts, []int64{0, 10})
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "result", b.ResultsByPosition(id)[0].Text, "used")
+	runtest.EqualLists(t, "tokens of the last prompt", prompts, []int64{0, 10})
 }
 
 // awaitsTurns waits for a child's turn: its outcome is there then, and its usage is charged to its parent.
@@ -70,11 +71,11 @@ func awaitsTurns(ctx context.Context, b *harness.System, c plugin.Call, waits ch
 	if err != nil {
 		return err
 	}
-	harness.Equal(b.T, "what the child says", got.Output.SafeText, "advice")
+	runtest.Equal(b.T, "what the child says", got.Output.SafeText, "advice")
 	charged := harness.Find[*events.UsageCharged](b, c.Session)
-	harness.Equal(b.T, "charges", len(charged), 1)
+	runtest.Equal(b.T, "charges", len(charged), 1)
 	for _, charge := range charged {
-		harness.EqualLists(b.T, "charged", charge.Entries, []events.UsageEntry{{Usage: events.Usage{Input: 3, Output: 2}}})
+		runtest.EqualLists(b.T, "charged", charge.Entries, []events.UsageEntry{{Usage: events.Usage{Input: 3, Output: 2}}})
 	}
 	return nil
 }
@@ -89,9 +90,9 @@ func cancelsTasks(ctx context.Context, t *testing.T, c plugin.Call) error {
 		return err
 	}
 	list, err := c.Host.Tasks(ctx, c.Session)
-	harness.Equal(t, "tasks", len(list), 1)
+	runtest.Equal(t, "tasks", len(list), 1)
 	for _, task := range list {
-		harness.Equal(t, "state of "+string(task.ID), task.State, events.TaskCancelled)
+		runtest.Equal(t, "state of "+string(task.ID), task.State, events.TaskCancelled)
 	}
 	return err
 }
@@ -108,7 +109,7 @@ func setsLevels(ctx context.Context, t *testing.T, c plugin.Call) error {
 		}
 		for _, tool := range state.Tools {
 			if tool.Name == "other" {
-				harness.Equal(t, "override", tool.Override, want)
+				runtest.Equal(t, "override", tool.Override, want)
 			}
 		}
 	}

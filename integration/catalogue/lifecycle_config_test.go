@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -60,29 +61,29 @@ func testForkPlugins(t *testing.T) {
 	creator := b.Open(api.CreateRequest{})
 	b.RunTurn(creator, "t1", harness.Text("go"))
 	saved := b.StateOf(creator).Plugin("tally")
-	harness.Equal(t, "creator's revision", saved.Revision, 3)
-	harness.Equal(t, "creator's state", string(saved.State), "3")
+	runtest.Equal(t, "creator's revision", saved.Revision, 3)
+	runtest.Equal(t, "creator's state", string(saved.State), "3")
 	setLevel(b, creator, "off", "other")
 
 	fork, err := b.CreateFrom(b.Ctx, creator, api.CreateRequest{Plugins: api.PluginsFork, Relation: events.RelationChild})
-	harness.WantError(t, "fork", err, nil)
+	runtest.WantError(t, "fork", err, nil)
 	fresh, err := b.CreateFrom(b.Ctx, creator, api.CreateRequest{Relation: events.RelationChild})
-	harness.WantError(t, "fresh", err, nil)
+	runtest.WantError(t, "fresh", err, nil)
 	copied, err := b.CreateFrom(b.Ctx, creator, api.CreateRequest{Start: api.StartCurrent})
-	harness.WantError(t, "copy", err, nil)
+	runtest.WantError(t, "copy", err, nil)
 	kill()
 	b.StartNode(tallyFactory())
-	harness.Equal(t, "fork's revision", b.StateOf(fork.Session).Plugin("tally").Revision, 3)
-	harness.EqualLists(t, "fork's tools", levels(toolState(b, fork.Session)), []string{"count=showcased", "other=off"})
-	harness.EqualLists(t, "fresh tools", levels(toolState(b, fresh.Session)), []string{"count=showcased", "other=showcased"})
+	runtest.Equal(t, "fork's revision", b.StateOf(fork.Session).Plugin("tally").Revision, 3)
+	runtest.EqualLists(t, "fork's tools", levels(toolState(b, fork.Session)), []string{"count=showcased", "other=off"})
+	runtest.EqualLists(t, "fresh tools", levels(toolState(b, fresh.Session)), []string{"count=showcased", "other=showcased"})
 	b.RunTurn(fork.Session, "t1", harness.Text("go"))
-	harness.Equal(t, "count of the fork", b.Messages(fork.Session)[2], "user 4=4")
+	runtest.Equal(t, "count of the fork", b.Messages(fork.Session)[2], "user 4=4")
 	b.RunTurn(fresh.Session, "t1", harness.Text("go"))
-	harness.Equal(t, "count of the fresh one", b.Messages(fresh.Session)[2], "user 5=1")
+	runtest.Equal(t, "count of the fresh one", b.Messages(fresh.Session)[2], "user 5=1")
 	b.RunTurn(copied.Session, "t1", harness.Text("go"))
 	list := b.Messages(copied.Session)
-	harness.Equal(t, "count of the copy", list[len(list)-2], "user 6=4")
-	harness.Equal(t, "the creator's stays", string(b.StateOf(creator).Plugin("tally").State), "3")
+	runtest.Equal(t, "count of the copy", list[len(list)-2], "user 6=4")
+	runtest.Equal(t, "the creator's stays", string(b.StateOf(creator).Plugin("tally").State), "3")
 }
 
 // testHiddenTool also has a grandchild: a tool that is hidden from the parent is hidden from its children.
@@ -94,33 +95,33 @@ func testHiddenTool(t *testing.T) {
 	}))
 	parent := b.Open(api.CreateRequest{})
 	child, err := b.CreateFrom(b.Ctx, parent, api.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Hidden: []string{"a"}}})
-	harness.WantError(t, "child", err, nil)
+	runtest.WantError(t, "child", err, nil)
 	grandchild, err := b.CreateFrom(b.Ctx, child.Session, api.CreateRequest{Relation: events.RelationChild})
-	harness.WantError(t, "grandchild", err, nil)
+	runtest.WantError(t, "grandchild", err, nil)
 	for _, id := range []events.SessionID{child.Session, grandchild.Session} {
 		list, err := b.ToolCatalog(b.Ctx, id)
-		harness.WantError(t, "catalogue", err, nil)
-		harness.Equal(t, "listed", len(list), 1)
-		harness.Equal(t, "names b alone", strings.Contains(string(list[0]), `"name":"b"`), true)
+		runtest.WantError(t, "catalogue", err, nil)
+		runtest.Equal(t, "listed", len(list), 1)
+		runtest.Equal(t, "names b alone", strings.Contains(string(list[0]), `"name":"b"`), true)
 		b.RunTurn(id, "t1", harness.Text("go"))
 	}
-	harness.Equal(t, "offered to the model", len(b.Model.Requests()[0].Tools), 1)
-	harness.Equal(t, "called", b.Messages(child.Session)[2], `user 1=[failed] tool "a" is not available in this session 2=b`)
-	harness.Equal(t, "called by the grandchild", b.Messages(grandchild.Session)[2], `user 3=[failed] tool "a" is not available in this session`)
+	runtest.Equal(t, "offered to the model", len(b.Model.Requests()[0].Tools), 1)
+	runtest.Equal(t, "called", b.Messages(child.Session)[2], `user 1=[failed] tool "a" is not available in this session 2=b`)
+	runtest.Equal(t, "called by the grandchild", b.Messages(grandchild.Session)[2], `user 3=[failed] tool "a" is not available in this session`)
 	for _, r := range harness.Find[*events.ToolReturned](b, child.Session)[0].Results {
 		if r.Call == 0 {
-			harness.Equal(t, "code", r.Code, "tool_unavailable")
+			runtest.Equal(t, "code", r.Code, "tool_unavailable")
 		}
 	}
-	harness.Equal(t, "the parent has both", len(toolState(b, parent).Tools), 2)
+	runtest.Equal(t, "the parent has both", len(toolState(b, parent).Tools), 2)
 
 	// The list of allowed tools of a session also restricts its children.
 	only, err := b.CreateFrom(b.Ctx, parent, api.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Tools: []string{"b"}}})
-	harness.WantError(t, "child with a list", err, nil)
+	runtest.WantError(t, "child with a list", err, nil)
 	for what, list := range map[string][]string{"no list": nil, "a longer list": {"a", "b"}} {
 		below, err := b.CreateFrom(b.Ctx, only.Session, api.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Tools: list}})
-		harness.WantError(t, "grandchild", err, nil)
-		harness.EqualLists(t, "tools of a grandchild with "+what, levels(toolState(b, below.Session)), []string{"b=showcased"})
+		runtest.WantError(t, "grandchild", err, nil)
+		runtest.EqualLists(t, "tools of a grandchild with "+what, levels(toolState(b, below.Session)), []string{"b=showcased"})
 	}
 }
 
@@ -139,25 +140,25 @@ func testBuildContext(t *testing.T) {
 		Relation: events.RelationChild, Options: map[string]string{"looks": `{"deep":true}`}, Config: events.Config{Model: "small"},
 		Access: events.ToolAccess{Hidden: []string{"a"}}, Subagent: events.Subagent{Capability: "explore", Depth: 1, MaxDepth: 5},
 	})
-	harness.WantError(t, "child", err, nil)
+	runtest.WantError(t, "child", err, nil)
 	for _, id := range []events.SessionID{parent, child.Session} {
 		_, err := b.ToolState(b.Ctx, id)
-		harness.WantError(t, "look", err, nil)
+		runtest.WantError(t, "look", err, nil)
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	root, c := built[parent], built[child.Session]
-	harness.Equal(t, "root's parent", root.Parent, "")
-	harness.Equal(t, "child's parent", c.Parent, parent)
-	harness.Equal(t, "child's authority", c.Subagent, events.Subagent{Capability: "explore", Depth: 1, MaxDepth: 5})
-	harness.EqualLists(t, "child's hidden tools", c.Access.Hidden, []string{"a"})
-	harness.Equal(t, "child's configuration", c.Config.Model, "small")
+	runtest.Equal(t, "root's parent", root.Parent, "")
+	runtest.Equal(t, "child's parent", c.Parent, parent)
+	runtest.Equal(t, "child's authority", c.Subagent, events.Subagent{Capability: "explore", Depth: 1, MaxDepth: 5})
+	runtest.EqualLists(t, "child's hidden tools", c.Access.Hidden, []string{"a"})
+	runtest.Equal(t, "child's configuration", c.Config.Model, "small")
 	options, found, err := plugin.DecodeOptions[struct{ Deep bool }](c.Options, "looks")
-	harness.WantError(t, "options", err, nil)
-	harness.Equal(t, "child's options", found && options.Deep, true)
+	runtest.WantError(t, "options", err, nil)
+	runtest.Equal(t, "child's options", found && options.Deep, true)
 	_, found, err = plugin.DecodeOptions[struct{}](root.Options, "looks")
-	harness.WantError(t, "no options", err, nil)
-	harness.Equal(t, "root's options", found, false)
+	runtest.WantError(t, "no options", err, nil)
+	runtest.Equal(t, "root's options", found, false)
 }
 
 // configured has a host with mutators, and records the notifications of its plugins and the warnings.
@@ -228,12 +229,12 @@ func testConfigUnchanged(t *testing.T) {
 	b.Host = c.host(b)
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "m0"}})
 	_, err := b.ToolState(b.Ctx, id) // its plugins are live, and were notified of that
-	harness.WantError(t, "look", err, nil)
+	runtest.WantError(t, "look", err, nil)
 	seq := b.LastSeq(id)
-	harness.WantError(t, "configure", b.SetModel(id, "m0"), nil)
-	harness.Equal(t, "last", b.LastSeq(id), seq)
-	harness.EqualLists(t, "calls", c.calls, nil)
-	harness.Equal(t, "notified", len(c.changes(b, id)), 0)
+	runtest.WantError(t, "configure", b.SetModel(id, "m0"), nil)
+	runtest.Equal(t, "last", b.LastSeq(id), seq)
+	runtest.EqualLists(t, "calls", c.calls, nil)
+	runtest.Equal(t, "notified", len(c.changes(b, id)), 0)
 
 	key := func(model string) error {
 		return b.Configure(b.Ctx, id, api.ConfigureRequest{IdempotencyKey: "k", Change: func(now events.Config) events.Config {
@@ -241,30 +242,30 @@ func testConfigUnchanged(t *testing.T) {
 			return now
 		}})
 	}
-	harness.WantError(t, "with a key", key("+"), nil)
-	harness.Equal(t, "told", len(c.changes(b, id)), 1)
+	runtest.WantError(t, "with a key", key("+"), nil)
+	runtest.Equal(t, "told", len(c.changes(b, id)), 1)
 	seq = b.LastSeq(id)
-	harness.WantError(t, "retried", key("+"), nil)
-	harness.Equal(t, "last after the retry", b.LastSeq(id), seq)
-	harness.Equal(t, "model", b.StateOf(id).Config.Model, "m0+")
-	harness.Equal(t, "told after the retry", len(c.changes(b, id)), 1)
+	runtest.WantError(t, "retried", key("+"), nil)
+	runtest.Equal(t, "last after the retry", b.LastSeq(id), seq)
+	runtest.Equal(t, "model", b.StateOf(id).Config.Model, "m0+")
+	runtest.Equal(t, "told after the retry", len(c.changes(b, id)), 1)
 }
 
 func testMutators(t *testing.T) {
 	b, c := harness.StartIdle(t), &configured{}
 	b.Host = c.host(b)
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "m0"}})
-	harness.WantError(t, "configure", b.SetModel(id, "m1"), nil)
+	runtest.WantError(t, "configure", b.SetModel(id, "m1"), nil)
 	want := events.Config{Model: "m1", Effort: "high"}
-	harness.DeepEqual(t, "configuration", b.StateOf(id).Config, want)
-	harness.Equal(t, "changes", len(harness.Find[*events.SessionConfigured](b, id)), 1)
-	harness.EqualLists(t, "calls", c.calls, []string{"first m1", "second m0 m1 m1", "third high"})
-	harness.Equal(t, "warned", len(c.warned), 1)
-	harness.Equal(t, "of the first", strings.Contains(c.warned[0], "settings config") && strings.Contains(c.warned[0], errMutator.Error()), true)
+	runtest.DeepEqual(t, "configuration", b.StateOf(id).Config, want)
+	runtest.Equal(t, "changes", len(harness.Find[*events.SessionConfigured](b, id)), 1)
+	runtest.EqualLists(t, "calls", c.calls, []string{"first m1", "second m0 m1 m1", "third high"})
+	runtest.Equal(t, "warned", len(c.warned), 1)
+	runtest.Equal(t, "of the first", strings.Contains(c.warned[0], "settings config") && strings.Contains(c.warned[0], errMutator.Error()), true)
 	told := c.changes(b, id)
-	harness.Equal(t, "notified", len(told), 1)
-	harness.DeepEqual(t, "of", told[0].Change, plugin.ConfigChange{Session: id, Previous: events.Config{Model: "m0"}, Current: want})
-	harness.DeepEqual(t, "with the state after it", told[0].State.Config, want)
+	runtest.Equal(t, "notified", len(told), 1)
+	runtest.DeepEqual(t, "of", told[0].Change, plugin.ConfigChange{Session: id, Previous: events.Config{Model: "m0"}, Current: want})
+	runtest.DeepEqual(t, "with the state after it", told[0].State.Config, want)
 }
 
 // called is a provider with another name.
@@ -282,8 +283,8 @@ func testProviderRules(t *testing.T) {
 	n, err := workers.NewNode(workers.Config{Bus: b.Bus, Providers: map[string]llm.Provider{
 		"scripted": provider, "posing": called{provider, "real"}, "backup": called{provider, "backup"}, "locked": called{provider, "locked"},
 	}, Locks: lock.Locks{Providers: []string{"scripted", "posing", "backup", "gone"}}})
-	harness.WantError(t, "node", err, nil)
-	harness.WantError(t, "start", n.Start(b.Ctx), nil)
+	runtest.WantError(t, "node", err, nil)
+	runtest.WantError(t, "start", n.Start(b.Ctx), nil)
 	t.Cleanup(func() { n.Stop(b.Ctx) })
 	b.Host = n.Host()
 	for recorded, want := range map[string]struct {
@@ -297,25 +298,25 @@ func testProviderRules(t *testing.T) {
 		id := b.Open(api.CreateRequest{Config: events.Config{Provider: recorded}})
 		b.AppendTexts(id, "kept")
 		_, err := b.Run(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
-		harness.WantError(t, "turn of "+recorded, err, want.err)
+		runtest.WantError(t, "turn of "+recorded, err, want.err)
 		for _, other := range []error{api.ErrProviderUnavailable, api.ErrProviderUnconfigured, api.ErrProviderMismatch} {
-			harness.Equal(t, "error is "+other.Error(), errors.Is(err, other), errors.Is(want.err, other))
+			runtest.Equal(t, "error is "+other.Error(), errors.Is(err, other), errors.Is(want.err, other))
 		}
 		record := b.AwaitTurn(id, "t1")
-		harness.Equal(t, "end", record.End, events.EndFailed)
-		harness.Equal(t, "code", record.Issue.Code, want.code)
-		harness.Equal(t, "message says "+want.say, strings.Contains(record.Issue.Message, want.say) && strings.Contains(record.Issue.Message, string(id)), true)
-		harness.Equal(t, "message names the providers that the locks allow", strings.HasSuffix(record.Issue.Message, ": config.provider may be backup, scripted"), recorded != "posing")
-		harness.Equal(t, "readable", b.Messages(id)[0], "user kept")
+		runtest.Equal(t, "end", record.End, events.EndFailed)
+		runtest.Equal(t, "code", record.Issue.Code, want.code)
+		runtest.Equal(t, "message says "+want.say, strings.Contains(record.Issue.Message, want.say) && strings.Contains(record.Issue.Message, string(id)), true)
+		runtest.Equal(t, "message names the providers that the locks allow", strings.HasSuffix(record.Issue.Message, ": config.provider may be backup, scripted"), recorded != "posing")
+		runtest.Equal(t, "readable", b.Messages(id)[0], "user kept")
 		_, err = b.Worker().RuntimeHost(id, nil, "").Complete(b.Ctx, plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "hi")}}, "test")
-		harness.WantError(t, "completion of "+recorded, err, want.err)
+		runtest.WantError(t, "completion of "+recorded, err, want.err)
 
-		harness.WantError(t, "configure", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
+		runtest.WantError(t, "configure", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 			c.Provider = "scripted"
 			return c
 		}}), nil)
 		b.Model.AddReply("hi")
-		harness.Equal(t, "once it is configured", b.RunTurn(id, "t2", harness.Text("go")).End, events.EndFinished)
+		runtest.Equal(t, "once it is configured", b.RunTurn(id, "t2", harness.Text("go")).End, events.EndFinished)
 	}
 }
 
@@ -378,20 +379,20 @@ func testResume(t *testing.T) {
 	b.Host = n.Host()
 	root := b.Open(api.CreateRequest{Config: events.Config{Model: "m0"}})
 	child, err := b.CreateFrom(b.Ctx, root, api.CreateRequest{Relation: events.RelationChild, Options: map[string]string{"looks": `{}`}})
-	harness.WantError(t, "child", err, nil)
+	runtest.WantError(t, "child", err, nil)
 	b.RunTurn(root, "t1", harness.Text("go"))
-	harness.EqualLists(t, "opened", first.record("root"), []string{"first: configured root, has ", "first: restored root at m0"})
+	runtest.EqualLists(t, "opened", first.record("root"), []string{"first: configured root, has ", "first: restored root at m0"})
 	b.RunTurn(child.Session, "t1", harness.Text("go"))
-	harness.EqualLists(t, "child opened", first.record("child"), []string{"first: configured child of options {}", "first: restored child"})
-	harness.Equal(t, "recorded", string(b.StateOf(root).Frame().Options), `{"n":1}`)
+	runtest.EqualLists(t, "child opened", first.record("child"), []string{"first: configured child of options {}", "first: restored child"})
+	runtest.Equal(t, "recorded", string(b.StateOf(root).Frame().Options), `{"n":1}`)
 	b.StartTurn(root, "t2", harness.Text("again"))
 	b.Wait("the model to be asked", hung)
-	harness.EqualLists(t, "a live one is not opened again", first.record("root"), nil)
+	runtest.EqualLists(t, "a live one is not opened again", first.record("root"), nil)
 
 	kill() // in the middle of the turn
 	b.StartNode(second.factories("second")...)
-	harness.Equal(t, "end", b.AwaitTurn(root, "t2").End, events.EndFinished)
-	harness.EqualLists(t, "resumed", second.record("root"), []string{`second: configured root, has {"n":1}`, "second: restored root at m0"})
-	harness.Equal(t, "recorded once", len(harness.Find[*events.FrameConfigured](b, root)), 1)
+	runtest.Equal(t, "end", b.AwaitTurn(root, "t2").End, events.EndFinished)
+	runtest.EqualLists(t, "resumed", second.record("root"), []string{`second: configured root, has {"n":1}`, "second: restored root at m0"})
+	runtest.Equal(t, "recorded once", len(harness.Find[*events.FrameConfigured](b, root)), 1)
 	b.AwaitState(root, "the end", func(s *projector.State) bool { return s.Idle() })
 }

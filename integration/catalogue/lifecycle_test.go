@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -41,16 +42,16 @@ func testCreateAgain(t *testing.T) {
 	seq := b.LastSeq(id)
 	for _, h := range []*session.Host{b.Host, b.OtherHost()} {
 		_, err := h.Create(b.Ctx, api.CreateRequest{ID: id, Config: events.Config{Model: "m1"}, Nodes: harness.UserMessages("second")})
-		harness.WantError(t, "create", err, api.ErrExists)
+		runtest.WantError(t, "create", err, api.ErrExists)
 	}
 	_, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{ID: id, Start: api.StartCurrent})
-	harness.WantError(t, "create from itself", err, api.ErrExists)
-	harness.Equal(t, "last", b.LastSeq(id), seq)
-	harness.Equal(t, "model", b.StateOf(id).Config.Model, "m0")
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user first"})
-	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
+	runtest.WantError(t, "create from itself", err, api.ErrExists)
+	runtest.Equal(t, "last", b.LastSeq(id), seq)
+	runtest.Equal(t, "model", b.StateOf(id).Config.Model, "m0")
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user first"})
+	runtest.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
 	_, err = b.Create(b.Ctx, api.CreateRequest{ID: id})
-	harness.WantError(t, "create one that is closed", err, api.ErrExists)
+	runtest.WantError(t, "create one that is closed", err, api.ErrExists)
 }
 
 func testCreateRace(t *testing.T) {
@@ -73,12 +74,12 @@ func testCreateRace(t *testing.T) {
 		}
 		for i, err := range errs {
 			if i != won {
-				harness.WantError(t, "a loser", err, api.ErrExists)
+				runtest.WantError(t, "a loser", err, api.ErrExists)
 			}
 		}
-		harness.Equal(t, "model", b.StateOf(id).Config.Model, models[won])
-		harness.EqualLists(t, "messages", b.Messages(id), []string{"user " + models[won]})
-		harness.Equal(t, "openings", len(harness.Find[*events.SessionOpened](b, id)), 1)
+		runtest.Equal(t, "model", b.StateOf(id).Config.Model, models[won])
+		runtest.EqualLists(t, "messages", b.Messages(id), []string{"user " + models[won]})
+		runtest.Equal(t, "openings", len(harness.Find[*events.SessionOpened](b, id)), 1)
 	}
 }
 
@@ -87,36 +88,36 @@ func testCreateFromCurrent(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("hello")), harness.Reply(harness.Text("in the child")))
 	parent := b.Open(api.CreateRequest{Config: events.Config{Model: "m0"}})
 	b.AppendTexts(parent, "before")
-	harness.WantError(t, "branch", b.BranchTo(b.Ctx, parent, ""), nil)
+	runtest.WantError(t, "branch", b.BranchTo(b.Ctx, parent, ""), nil)
 	b.RunTurn(parent, "t1", harness.Text("hi"))
 	_, err := b.OpenFrame(b.Ctx, parent, api.FrameRequest{Frame: "X", Reason: "continue_as", Keep: "a-t1-0", Nodes: harness.UserMessages("noted")})
-	harness.WantError(t, "open", err, nil)
+	runtest.WantError(t, "open", err, nil)
 	at := b.StateOf(parent)
 	handle, err := b.CreateFrom(b.Ctx, parent, api.CreateRequest{
 		Start: api.StartCurrent, Relation: events.RelationChild, Nodes: harness.UserMessages("seed"), Labels: map[string]string{"for": "test"},
 	})
-	harness.WantError(t, "create", err, nil)
+	runtest.WantError(t, "create", err, nil)
 	child := handle.Session
-	harness.Equal(t, "parent of the handle", handle.Parent, parent)
-	harness.Equal(t, "model of the handle", handle.Config.Model, "m0")
+	runtest.Equal(t, "parent of the handle", handle.Parent, parent)
+	runtest.Equal(t, "model of the handle", handle.Config.Model, "m0")
 	s := b.StateOf(child)
-	harness.Equal(t, "parent", s.Parent, parent)
-	harness.Equal(t, "relation", s.Relation, events.RelationChild)
-	harness.Equal(t, "label", s.Labels["for"], "test")
-	harness.Equal(t, "forked", s.Forked, events.ForkedFrom{Session: parent, Leaf: at.Leaf, Seq: at.Seq})
-	harness.Equal(t, "usage", s.Usage().Total, events.Usage{})
-	harness.EqualLists(t, "path", b.PathNodes(child), append(b.PathNodes(parent), "seed"))
-	harness.EqualLists(t, "messages", b.Messages(child), []string{"user noted", "assistant hello", "user seed"})
-	harness.EqualLists(t, "frames", frames(b, child), []events.FrameID{projector.InitialFrame(child), "X"})
+	runtest.Equal(t, "parent", s.Parent, parent)
+	runtest.Equal(t, "relation", s.Relation, events.RelationChild)
+	runtest.Equal(t, "label", s.Labels["for"], "test")
+	runtest.Equal(t, "forked", s.Forked, events.ForkedFrom{Session: parent, Leaf: at.Leaf, Seq: at.Seq})
+	runtest.Equal(t, "usage", s.Usage().Total, events.Usage{})
+	runtest.EqualLists(t, "path", b.PathNodes(child), append(b.PathNodes(parent), "seed"))
+	runtest.EqualLists(t, "messages", b.Messages(child), []string{"user noted", "assistant hello", "user seed"})
+	runtest.EqualLists(t, "frames", frames(b, child), []events.FrameID{projector.InitialFrame(child), "X"})
 	other, err := s.PathTo("before")
-	harness.WantError(t, "other branch", err, nil)
-	harness.Equal(t, "nodes of the other branch", len(other), 1)
+	runtest.WantError(t, "other branch", err, nil)
+	runtest.Equal(t, "nodes of the other branch", len(other), 1)
 
 	b.AppendTexts(parent, "only in the parent")
 	b.RunTurn(child, "t1", harness.Text("go on"))
-	harness.EqualLists(t, "parent's messages", b.Messages(parent), []string{"user noted", "assistant hello", "user only in the parent"})
-	harness.EqualLists(t, "child's messages", b.Messages(child), []string{"user noted", "assistant hello", "user seed", "user go on", "assistant in the child"})
-	harness.Equal(t, "a root has no relation", b.StateOf(parent).Relation, events.RelationRoot)
+	runtest.EqualLists(t, "parent's messages", b.Messages(parent), []string{"user noted", "assistant hello", "user only in the parent"})
+	runtest.EqualLists(t, "child's messages", b.Messages(child), []string{"user noted", "assistant hello", "user seed", "user go on", "assistant in the child"})
+	runtest.Equal(t, "a root has no relation", b.StateOf(parent).Relation, events.RelationRoot)
 }
 
 func testCreateFromNothing(t *testing.T) {
@@ -135,12 +136,12 @@ func testCreateFromNothing(t *testing.T) {
 			t.Errorf("create from %s: got none, want an error", what)
 		}
 		if req.From != "" {
-			harness.WantError(t, what, err, events.ErrNoSession)
+			runtest.WantError(t, what, err, events.ErrNoSession)
 		}
 		_, err = b.State(b.Ctx, req.ID)
-		harness.WantError(t, "state after "+what, err, events.ErrNoSession)
+		runtest.WantError(t, "state after "+what, err, events.ErrNoSession)
 		_, err = b.CreateFrom(b.Ctx, parent, api.CreateRequest{ID: req.ID})
-		harness.WantError(t, "the id is free after "+what, err, nil)
+		runtest.WantError(t, "the id is free after "+what, err, nil)
 	}
 }
 
@@ -151,7 +152,7 @@ func testCreatePolicy(t *testing.T) {
 	creator := b.Open(api.CreateRequest{Config: creators})
 	other := b.Open(api.CreateRequest{Config: others, Nodes: harness.UserMessages("kept")})
 	snapshot := b.StateOf(other)
-	harness.WantError(t, "configure", b.SetModel(other, "changed later"), nil)
+	runtest.WantError(t, "configure", b.SetModel(other, "changed later"), nil)
 	config := events.Config{Model: "given"}
 	for what, c := range map[string]struct {
 		req      api.CreateRequest
@@ -167,10 +168,10 @@ func testCreatePolicy(t *testing.T) {
 		"a child, no start": {api.CreateRequest{Relation: events.RelationChild}, creators, []string{}},
 	} {
 		handle, err := b.CreateFrom(b.Ctx, creator, c.req)
-		harness.WantError(t, what, err, nil)
-		harness.DeepEqual(t, "handle of "+what, handle.Config, c.want)
-		harness.DeepEqual(t, "policy of "+what, b.StateOf(handle.Session).Config, c.want)
-		harness.EqualLists(t, "messages of "+what, b.Messages(handle.Session), c.messages)
+		runtest.WantError(t, what, err, nil)
+		runtest.DeepEqual(t, "handle of "+what, handle.Config, c.want)
+		runtest.DeepEqual(t, "policy of "+what, b.StateOf(handle.Session).Config, c.want)
+		runtest.EqualLists(t, "messages of "+what, b.Messages(handle.Session), c.messages)
 	}
 }
 
@@ -183,7 +184,7 @@ func firstInput() *events.Message {
 func takeFirstInput(b *harness.System, h *session.Host, id events.SessionID) string {
 	b.T.Helper()
 	m, err := h.TakeFirstTurnInput(b.Ctx, id)
-	harness.WantError(b.T, "take", err, nil)
+	runtest.WantError(b.T, "take", err, nil)
 	if m == nil {
 		return ""
 	}
@@ -193,10 +194,10 @@ func takeFirstInput(b *harness.System, h *session.Host, id events.SessionID) str
 func testFirstInput(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{First: firstInput()})
-	harness.Equal(t, "first", takeFirstInput(b, b.Host, id), "begin with this")
-	harness.Equal(t, "second", takeFirstInput(b, b.Host, id), "")
-	harness.Equal(t, "elsewhere", takeFirstInput(b, b.OtherHost(), id), "")
-	harness.EqualLists(t, "messages: nobody ran it", b.Messages(id), []string{})
+	runtest.Equal(t, "first", takeFirstInput(b, b.Host, id), "begin with this")
+	runtest.Equal(t, "second", takeFirstInput(b, b.Host, id), "")
+	runtest.Equal(t, "elsewhere", takeFirstInput(b, b.OtherHost(), id), "")
+	runtest.EqualLists(t, "messages: nobody ran it", b.Messages(id), []string{})
 
 	id = b.Open(api.CreateRequest{First: firstInput()})
 	got := make([]string, 8)
@@ -207,11 +208,11 @@ func testFirstInput(t *testing.T) {
 	}
 	wait.Wait()
 	slices.Sort(got)
-	harness.EqualLists(t, "of many", got, []string{"", "", "", "", "", "", "", "begin with this"})
+	runtest.EqualLists(t, "of many", got, []string{"", "", "", "", "", "", "", "begin with this"})
 
 	id = b.Open(api.CreateRequest{First: firstInput()})
-	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
-	harness.Equal(t, "of a closed one", takeFirstInput(b, b.Host, id), "")
+	runtest.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
+	runtest.Equal(t, "of a closed one", takeFirstInput(b, b.Host, id), "")
 }
 
 func testFirstInputLater(t *testing.T) {
@@ -227,10 +228,10 @@ func testFirstInputLater(t *testing.T) {
 	kill()
 	other := b.OtherHost()
 	made, err := other.State(b.Ctx, "made")
-	harness.WantError(t, "state", err, nil)
-	harness.Equal(t, "parent", made.Parent, id)
-	harness.Equal(t, "taken later", takeFirstInput(b, other, "made"), "begin with this")
-	harness.Equal(t, "taken again", takeFirstInput(b, other, "made"), "")
+	runtest.WantError(t, "state", err, nil)
+	runtest.Equal(t, "parent", made.Parent, id)
+	runtest.Equal(t, "taken later", takeFirstInput(b, other, "made"), "begin with this")
+	runtest.Equal(t, "taken again", takeFirstInput(b, other, "made"), "")
 }
 
 func testFirstInputUnknown(t *testing.T) {
@@ -238,8 +239,8 @@ func testFirstInputUnknown(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	for _, of := range []events.SessionID{"nobody", id} {
 		m, err := b.TakeFirstTurnInput(b.Ctx, of)
-		harness.WantError(t, "take", err, nil)
-		harness.Equal(t, "message", m, nil)
+		runtest.WantError(t, "take", err, nil)
+		runtest.Equal(t, "message", m, nil)
 	}
 }
 
@@ -255,11 +256,11 @@ func testCloseCurrent(t *testing.T) {
 		return nil
 	}))
 	id, sibling := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{ID: "other"})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
-	harness.WantError(t, "close itself", closed, api.ErrCurrent)
-	harness.WantError(t, "close another", other, nil)
-	harness.Equal(t, "status", b.StateOf(id).Status, projector.StatusOpen)
-	harness.Equal(t, "status of the other", b.StateOf(sibling).Status, projector.StatusClosed)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.WantError(t, "close itself", closed, api.ErrCurrent)
+	runtest.WantError(t, "close another", other, nil)
+	runtest.Equal(t, "status", b.StateOf(id).Status, projector.StatusOpen)
+	runtest.Equal(t, "status of the other", b.StateOf(sibling).Status, projector.StatusClosed)
 }
 
 // testClose also closes a session that does not exist, and checks what a close ends.
@@ -272,31 +273,31 @@ func testClose(t *testing.T) {
 	child := b.Open(api.CreateRequest{Parent: id})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.Wait("the model to be asked", hung)
-	harness.WantError(t, "close a running one", b.CloseSession(b.Ctx, id, "early"), api.ErrTurnRunning)
-	harness.Equal(t, "status", b.StateOf(id).Status, projector.StatusOpen)
+	runtest.WantError(t, "close a running one", b.CloseSession(b.Ctx, id, "early"), api.ErrTurnRunning)
+	runtest.Equal(t, "status", b.StateOf(id).Status, projector.StatusOpen)
 	_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{})
-	harness.WantError(t, "cancel", err, nil)
+	runtest.WantError(t, "cancel", err, nil)
 	b.AwaitTurn(id, "t1")
 
-	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
+	runtest.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
 	s, seq := b.StateOf(id), b.LastSeq(id)
-	harness.Equal(t, "status", s.Status, projector.StatusClosed)
-	harness.Equal(t, "task, whose policy is to be kept", b.ListedTask(id, "job").State, events.TaskRunning)
-	harness.Equal(t, "stashed input", takeFirstInput(b, b.Host, id), "")
-	harness.Equal(t, "status of the child", b.StateOf(child).Status, projector.StatusOpen)
-	harness.EqualLists(t, "messages are kept", b.Messages(id), []string{"user go"})
-	harness.WantError(t, "close again", b.CloseSession(b.Ctx, id, "over"), nil)
-	harness.WantError(t, "close again elsewhere", b.OtherHost().CloseSession(b.Ctx, id, "over"), nil)
-	harness.Equal(t, "last", b.LastSeq(id), seq)
+	runtest.Equal(t, "status", s.Status, projector.StatusClosed)
+	runtest.Equal(t, "task, whose policy is to be kept", b.ListedTask(id, "job").State, events.TaskRunning)
+	runtest.Equal(t, "stashed input", takeFirstInput(b, b.Host, id), "")
+	runtest.Equal(t, "status of the child", b.StateOf(child).Status, projector.StatusOpen)
+	runtest.EqualLists(t, "messages are kept", b.Messages(id), []string{"user go"})
+	runtest.WantError(t, "close again", b.CloseSession(b.Ctx, id, "over"), nil)
+	runtest.WantError(t, "close again elsewhere", b.OtherHost().CloseSession(b.Ctx, id, "over"), nil)
+	runtest.Equal(t, "last", b.LastSeq(id), seq)
 	_, err = b.Submit(b.Ctx, id, api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{harness.Text("more")}}})
-	harness.WantError(t, "submit", err, api.ErrClosed)
+	runtest.WantError(t, "submit", err, api.ErrClosed)
 	_, err = b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("more")})
-	harness.WantError(t, "append", err, api.ErrClosed)
-	harness.WantError(t, "configure", b.SetModel(id, "m1"), api.ErrClosed)
+	runtest.WantError(t, "append", err, api.ErrClosed)
+	runtest.WantError(t, "configure", b.SetModel(id, "m1"), api.ErrClosed)
 
-	harness.WantError(t, "close what never was", b.CloseSession(b.Ctx, "nobody", "over"), nil)
+	runtest.WantError(t, "close what never was", b.CloseSession(b.Ctx, "nobody", "over"), nil)
 	_, err = b.State(b.Ctx, "nobody")
-	harness.WantError(t, "state of what never was", err, events.ErrNoSession)
+	runtest.WantError(t, "state of what never was", err, events.ErrNoSession)
 }
 
 func testSnapshotRunning(t *testing.T) {
@@ -311,17 +312,17 @@ func testSnapshotRunning(t *testing.T) {
 
 	services := b.Worker().RuntimeHost(parent, nil, "")
 	s, err := services.SnapshotSession(b.Ctx, child)
-	harness.WantError(t, "snapshot", err, nil)
-	harness.Equal(t, "still runs", s.Turn() != nil, true)
+	runtest.WantError(t, "snapshot", err, nil)
+	runtest.Equal(t, "still runs", s.Turn() != nil, true)
 	view, err := s.View()
-	harness.WantError(t, "view", err, nil)
-	harness.EqualLists(t, "messages", harness.Transcript(view.Messages), []string{"user first", "assistant first answer", "user second"})
+	runtest.WantError(t, "view", err, nil)
+	runtest.EqualLists(t, "messages", harness.Transcript(view.Messages), []string{"user first", "assistant first answer", "user second"})
 	s.Config.Model = "changed"
-	harness.Equal(t, "a value: the session is not changed", b.StateOf(child).Config.Model, "")
+	runtest.Equal(t, "a value: the session is not changed", b.StateOf(child).Config.Model, "")
 	_, err = services.SnapshotSession(b.Ctx, "nobody")
-	harness.WantError(t, "unknown", err, events.ErrNoSession)
-	harness.WantError(t, "cancel", services.CancelTurn(b.Ctx, child, "t2"), nil)
-	harness.Equal(t, "end", b.AwaitTurn(child, "t2").End, events.EndCancelled)
+	runtest.WantError(t, "unknown", err, events.ErrNoSession)
+	runtest.WantError(t, "cancel", services.CancelTurn(b.Ctx, child, "t2"), nil)
+	runtest.Equal(t, "end", b.AwaitTurn(child, "t2").End, events.EndCancelled)
 }
 
 // testCreateForeignStore has another session's history in the place of a child's, as a mistake of an operator
@@ -332,23 +333,23 @@ func testCreateForeignStore(t *testing.T) {
 	other := b.Open(api.CreateRequest{Nodes: harness.UserMessages("mine")})
 	seq := b.LastSeq(other)
 	js, err := jetstream.New(b.Bus.Conn())
-	harness.WantError(t, "jetstream", err, nil)
+	runtest.WantError(t, "jetstream", err, nil)
 	data, err := events.Encode(&events.Commit{
 		ID: "foreign", Session: other, At: 1, Actor: events.Actor{Kind: events.ActorSystem},
 		Events: []events.Event{events.Of("", &events.SessionOpened{})},
 	})
-	harness.WantError(t, "encode", err, nil)
+	runtest.WantError(t, "encode", err, nil)
 	for child, subjects := range map[events.SessionID]string{"bound": "foreign.s.bound.", "mixed": "lash.s.mixed."} {
 		_, err = js.CreateStream(b.Ctx, jetstream.StreamConfig{Name: "lash-s-" + string(child), Subjects: []string{subjects + ">"}, AllowDirect: true})
-		harness.WantError(t, "stream", err, nil)
+		runtest.WantError(t, "stream", err, nil)
 		_, err = js.Publish(b.Ctx, subjects+"session", data)
-		harness.WantError(t, "publish", err, nil)
+		runtest.WantError(t, "publish", err, nil)
 		_, err = b.Create(b.Ctx, api.CreateRequest{ID: child})
-		harness.WantError(t, "create "+string(child), err, api.ErrExists)
+		runtest.WantError(t, "create "+string(child), err, api.ErrExists)
 		_, err = b.State(b.Ctx, child)
-		harness.Equal(t, "nobody takes it for the child", err != nil, true)
-		harness.Equal(t, "nothing was appended", b.LastSeq(child), 1)
+		runtest.Equal(t, "nobody takes it for the child", err != nil, true)
+		runtest.Equal(t, "nothing was appended", b.LastSeq(child), 1)
 	}
-	harness.Equal(t, "last of the other", b.LastSeq(other), seq)
-	harness.EqualLists(t, "messages of the other", b.Messages(other), []string{"user mine"})
+	runtest.Equal(t, "last of the other", b.LastSeq(other), seq)
+	runtest.EqualLists(t, "messages of the other", b.Messages(other), []string{"user mine"})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -53,10 +54,10 @@ func testBeforeModelCall(t *testing.T) {
 	)
 	id := b.Open(api.CreateRequest{Config: events.Config{Instructions: "You help."}})
 	for _, turn := range []events.TurnID{"t1", "t2"} {
-		harness.Equal(t, "end", b.RunTurn(id, turn, harness.Text("go")).End, events.EndFinished)
+		runtest.Equal(t, "end", b.RunTurn(id, turn, harness.Text("go")).End, events.EndFinished)
 	}
 	for n, want := range []string{"By B\n\nAlways.\n\nA0\n\nB0\n\nB1", "By A1\n\nAlways.\n\nB0\n\nB1\n\nA1", "You help.\n\nAlways."} {
-		harness.Equal(t, fmt.Sprint("system text of call ", n), b.Model.Prompt(n)[0], "system "+want)
+		runtest.Equal(t, fmt.Sprint("system text of call ", n), b.Model.Prompt(n)[0], "system "+want)
 	}
 	var iterations []int64
 	for _, ran := range harness.Find[*events.HookRan](b, id) {
@@ -64,7 +65,7 @@ func testBeforeModelCall(t *testing.T) {
 			iterations = append(iterations, ran.Iteration)
 		}
 	}
-	harness.EqualLists(t, "records", iterations, []int64{0, 1, 0})
+	runtest.EqualLists(t, "records", iterations, []int64{0, 1, 0})
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -82,10 +83,10 @@ func testSwitchBeforeModelCall(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{Config: events.Config{Instructions: "You help."}})
 	first := b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "end", first.End, events.EndSwitched)
-	harness.Equal(t, "runs of the tool", runs.Load(), 1)
-	harness.Equal(t, "end of the follow-on", b.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)
-	harness.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"system You help.", "assistant noted", "user the rest"})
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 2)
+	runtest.Equal(t, "end", first.End, events.EndSwitched)
+	runtest.Equal(t, "runs of the tool", runs.Load(), 1)
+	runtest.Equal(t, "end of the follow-on", b.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"system You help.", "assistant noted", "user the rest"})
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 2)
 	harness.VerifyHistory(t, b.Bus, id)
 }

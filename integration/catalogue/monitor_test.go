@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -81,18 +82,18 @@ func testMonitorBlank(t *testing.T) {
 			t.Errorf("%s: got %v, want it refused", name, err)
 		}
 	}
-	harness.Equal(t, "sequence", b.LastSeq(id), before)
+	runtest.Equal(t, "sequence", b.LastSeq(id), before)
 }
 
 func testMonitorLines(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "m", Command: "printf ' a \\n\\nb\\nc\\n'; sleep 1000"})
-	harness.EqualLists(t, "events", inputs(b.AwaitUpdates(id, 3)), []string{`a > Monitor event "m": a`, "b", "c"})
+	runtest.EqualLists(t, "events", inputs(b.AwaitUpdates(id, 3)), []string{`a > Monitor event "m": a`, "b", "c"})
 	s := b.StateOf(id)
-	harness.Equal(t, "pending inputs", len(s.Inputs), 1)
-	harness.Equal(t, "input", s.Inputs[0].ID, "monitor-m-1")
-	harness.Equal(t, "events", b.MonitorRecord(id, "m").Events, 3)
-	harness.Equal(t, "events after taking", len(b.AwaitUpdates(id, 3)), 0)
+	runtest.Equal(t, "pending inputs", len(s.Inputs), 1)
+	runtest.Equal(t, "input", s.Inputs[0].ID, "monitor-m-1")
+	runtest.Equal(t, "events", b.MonitorRecord(id, "m").Events, 3)
+	runtest.Equal(t, "events after taking", len(b.AwaitUpdates(id, 3)), 0)
 	reports := harness.Find[*events.MonitorReported](b, id)
 	t.Logf("%d commits of lines", len(reports))
 }
@@ -101,46 +102,46 @@ func testMonitorAck(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	f := harness.NewFifo(t)
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "m", Command: "echo one; read x < '" + string(f) + "'; echo $x; read x < '" + string(f) + "'; echo $x; sleep 1000"})
-	harness.EqualLists(t, "first", inputs(b.AwaitUpdates(id, 1)), []string{`one > Monitor event "m": one`})
+	runtest.EqualLists(t, "first", inputs(b.AwaitUpdates(id, 1)), []string{`one > Monitor event "m": one`})
 	f.Write(t, "two")
-	harness.EqualLists(t, "while it is pending", inputs(b.AwaitUpdates(id, 2)), []string{"two"})
-	harness.WantError(t, "ack", b.AckMonitorWakes(b.Ctx, id, []events.MonitorID{"m"}), nil)
+	runtest.EqualLists(t, "while it is pending", inputs(b.AwaitUpdates(id, 2)), []string{"two"})
+	runtest.WantError(t, "ack", b.AckMonitorWakes(b.Ctx, id, []events.MonitorID{"m"}), nil)
 	f.Write(t, "three")
-	harness.EqualLists(t, "after the ack", inputs(b.AwaitUpdates(id, 3)), []string{`three > Monitor event "m": three`})
+	runtest.EqualLists(t, "after the ack", inputs(b.AwaitUpdates(id, 3)), []string{`three > Monitor event "m": three`})
 }
 
 func testMonitorStderr(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "m", Command: `echo "$GREETING" >&2; pwd >&2; sleep 1000`, Cwd: "/", Env: map[string]string{"GREETING": "oops"}})
 	list := b.AwaitUpdates(id, 2)
-	harness.EqualLists(t, "events", inputs(list), []string{"oops", "/"})
-	harness.Equal(t, "stderr", list[0].Stderr, true)
-	harness.Equal(t, "pending inputs", len(b.StateOf(id).Inputs), 0)
-	harness.Equal(t, "events", b.MonitorRecord(id, "m").Events, 0)
+	runtest.EqualLists(t, "events", inputs(list), []string{"oops", "/"})
+	runtest.Equal(t, "stderr", list[0].Stderr, true)
+	runtest.Equal(t, "pending inputs", len(b.StateOf(id).Inputs), 0)
+	runtest.Equal(t, "events", b.MonitorRecord(id, "m").Events, 0)
 
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "long", Command: "head -c 100000 /dev/zero | tr '\\0' x; echo; echo short; sleep 1000"})
 	list = b.AwaitUpdates(id, 4)
-	harness.Equal(t, "length of a long line", len(list[0].Message), events.MaxMonitorLine)
-	harness.Equal(t, "its end", strings.HasSuffix(list[0].Message, "xx [cut: the line is longer than 64 KiB]"), true)
-	harness.Equal(t, "the next line", list[1].Message, "short")
+	runtest.Equal(t, "length of a long line", len(list[0].Message), events.MaxMonitorLine)
+	runtest.Equal(t, "its end", strings.HasSuffix(list[0].Message, "xx [cut: the line is longer than 64 KiB]"), true)
+	runtest.Equal(t, "the next line", list[1].Message, "short")
 }
 
 func testMonitorNotify(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "m", Command: "echo a; echo b; sleep 1000", Wake: events.WakeNotify})
-	harness.EqualLists(t, "events", inputs(b.AwaitUpdates(id, 2)), []string{"a", "b"})
-	harness.Equal(t, "injected", len(harness.Find[*events.InputInjected](b, id)), 0)
+	runtest.EqualLists(t, "events", inputs(b.AwaitUpdates(id, 2)), []string{"a", "b"})
+	runtest.Equal(t, "injected", len(harness.Find[*events.InputInjected](b, id)), 0)
 }
 
 func testMonitorUnread(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "m", Command: "seq 200; sleep 1000"})
 	list := b.AwaitUpdates(id, 200)
-	harness.Equal(t, "events", len(list), 128)
-	harness.Equal(t, "first sequence", list[0].Sequence, 73)
-	harness.Equal(t, "first", list[0].Message, "73")
-	harness.Equal(t, "last", list[127].Message, "200")
-	harness.Equal(t, "injected", len(harness.Find[*events.InputInjected](b, id)), 1)
+	runtest.Equal(t, "events", len(list), 128)
+	runtest.Equal(t, "first sequence", list[0].Sequence, 73)
+	runtest.Equal(t, "first", list[0].Message, "73")
+	runtest.Equal(t, "last", list[127].Message, "200")
+	runtest.Equal(t, "injected", len(harness.Find[*events.InputInjected](b, id)), 1)
 	t.Logf("%d commits for 200 lines", len(harness.Find[*events.MonitorReported](b, id)))
 }
 
@@ -154,9 +155,9 @@ func testMonitorTimeout(t *testing.T) {
 	}
 	b.Wait("processes", ended)
 	m := b.AwaitMonitor(id, "m", events.MonitorFailed)
-	harness.Equal(t, "armed", m.Armed, false)
-	harness.Equal(t, "error", m.LastError, "timed out after 5s")
-	harness.Equal(t, "task", b.AwaitTask(id, "monitor-m", events.TaskFailed).Summary, "timed out after 5s")
+	runtest.Equal(t, "armed", m.Armed, false)
+	runtest.Equal(t, "error", m.LastError, "timed out after 5s")
+	runtest.Equal(t, "task", b.AwaitTask(id, "monitor-m", events.TaskFailed).Summary, "timed out after 5s")
 }
 
 func testMonitorExit(t *testing.T) {
@@ -168,23 +169,23 @@ func testMonitorExit(t *testing.T) {
 	b.AwaitMonitor(id, "bad", events.MonitorFailed)
 	b.AwaitMonitor(id, "nowhere", events.MonitorFailed)
 	snap, err := b.Worker().RuntimeHost(id, nil, "").MonitorSnapshot(b.Ctx, id)
-	harness.WantError(t, "snapshot", err, nil)
-	harness.Equal(t, "active", snap.Active, 0)
-	harness.Equal(t, "monitors", len(snap.Monitors), 3)
+	runtest.WantError(t, "snapshot", err, nil)
+	runtest.Equal(t, "active", snap.Active, 0)
+	runtest.Equal(t, "monitors", len(snap.Monitors), 3)
 	for i, want := range []struct {
 		id     events.MonitorID
 		exited bool
 		status int64
 	}{{"bad", true, 3}, {"good", true, 0}, {"nowhere", false, -1}} {
 		m := snap.Monitors[i]
-		harness.Equal(t, "id", m.Spec.ID, want.id)
-		harness.Equal(t, "exited "+string(want.id), m.Exited, want.exited)
-		harness.Equal(t, "status of "+string(want.id), m.Exit, want.status)
-		harness.Equal(t, "armed "+string(want.id), m.Armed, false)
+		runtest.Equal(t, "id", m.Spec.ID, want.id)
+		runtest.Equal(t, "exited "+string(want.id), m.Exited, want.exited)
+		runtest.Equal(t, "status of "+string(want.id), m.Exit, want.status)
+		runtest.Equal(t, "armed "+string(want.id), m.Armed, false)
 	}
-	harness.Equal(t, "last event", snap.Monitors[0].LastEvent, "last")
+	runtest.Equal(t, "last event", snap.Monitors[0].LastEvent, "last")
 	b.AwaitTask(id, "monitor-good", events.TaskCompleted)
-	harness.Equal(t, "task", b.AwaitTask(id, "monitor-bad", events.TaskFailed).Summary, "exit status 3")
+	runtest.Equal(t, "task", b.AwaitTask(id, "monitor-bad", events.TaskFailed).Summary, "exit status 3")
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "bad", Command: "exit 0"})
 	b.AwaitMonitor(id, "bad", events.MonitorExited)
 }
@@ -195,46 +196,46 @@ func testMonitorStop(t *testing.T) {
 	ended := processesEnded(f, t)
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "m", Command: harness.KeepOpen(f, ""), Persistent: true, ArmOn: events.ArmSessionStart})
 	b.AwaitUpdates(id, 1)
-	harness.WantError(t, "stop", b.OtherHost().StopMonitor(b.Ctx, id, "m"), nil)
+	runtest.WantError(t, "stop", b.OtherHost().StopMonitor(b.Ctx, id, "m"), nil)
 	b.Wait("processes", ended)
 	m := b.AwaitMonitor(id, "m", events.MonitorStopped)
-	harness.Equal(t, "armed", m.Armed, false)
-	harness.Equal(t, "wake", m.Wake, "")
+	runtest.Equal(t, "armed", m.Armed, false)
+	runtest.Equal(t, "wake", m.Wake, "")
 	b.AwaitTask(id, "monitor-m", events.TaskCancelled)
-	harness.WantError(t, "register again", b.RegisterMonitor(b.Ctx, id, m.Spec), nil)
+	runtest.WantError(t, "register again", b.RegisterMonitor(b.Ctx, id, m.Spec), nil)
 	snap, err := b.Worker().RuntimeHost(id, nil, "").MonitorSnapshot(b.Ctx, id)
-	harness.WantError(t, "poll", err, nil)
-	harness.Equal(t, "state after a poll", snap.Monitors[0].State, events.MonitorStopped)
-	harness.Equal(t, "starts", len(harness.Find[*events.MonitorStarted](b, id)), 1)
+	runtest.WantError(t, "poll", err, nil)
+	runtest.Equal(t, "state after a poll", snap.Monitors[0].State, events.MonitorStopped)
+	runtest.Equal(t, "starts", len(harness.Find[*events.MonitorStarted](b, id)), 1)
 
-	harness.WantError(t, "register", b.RegisterMonitor(b.Ctx, id, forever("idle")), nil)
-	harness.WantError(t, "stop an idle one", b.StopMonitor(b.Ctx, id, "idle"), nil)
-	harness.Equal(t, "idle one", b.MonitorRecord(id, "idle").State, events.MonitorStopped)
+	runtest.WantError(t, "register", b.RegisterMonitor(b.Ctx, id, forever("idle")), nil)
+	runtest.WantError(t, "stop an idle one", b.StopMonitor(b.Ctx, id, "idle"), nil)
+	runtest.Equal(t, "idle one", b.MonitorRecord(id, "idle").State, events.MonitorStopped)
 }
 
 func testMonitorUnknown(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
-	harness.WantError(t, "stop", b.StopMonitor(b.Ctx, id, "m"), api.ErrUnknownMonitor)
+	runtest.WantError(t, "stop", b.StopMonitor(b.Ctx, id, "m"), api.ErrUnknownMonitor)
 }
 
 func testMonitorSessionStart(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	spec := forever("m")
 	spec.ArmOn, spec.Env = events.ArmSessionStart, map[string]string{}
-	harness.WantError(t, "register", b.RegisterMonitor(b.Ctx, id, spec), nil)
-	harness.Equal(t, "tasks before the first poll", len(b.StateOf(id).Tasks), 0)
+	runtest.WantError(t, "register", b.RegisterMonitor(b.Ctx, id, spec), nil)
+	runtest.Equal(t, "tasks before the first poll", len(b.StateOf(id).Tasks), 0)
 	_, err := b.Worker().RuntimeHost(id, nil, "").MonitorSnapshot(b.Ctx, id)
-	harness.WantError(t, "poll", err, nil)
+	runtest.WantError(t, "poll", err, nil)
 	b.AwaitMonitor(id, "m", events.MonitorRunning)
 	snap, err := b.Worker().RuntimeHost(id, nil, "").MonitorSnapshot(b.Ctx, id)
-	harness.WantError(t, "poll", err, nil)
-	harness.Equal(t, "active", snap.Active, 1)
+	runtest.WantError(t, "poll", err, nil)
+	runtest.Equal(t, "active", snap.Active, 1)
 	before := b.LastSeq(id)
-	harness.WantError(t, "register again", b.RegisterMonitor(b.Ctx, id, spec), nil)
+	runtest.WantError(t, "register again", b.RegisterMonitor(b.Ctx, id, spec), nil)
 	again, err := b.Worker().RuntimeHost(id, nil, "").MonitorSnapshot(b.Ctx, id)
-	harness.WantError(t, "poll", err, nil)
-	harness.Equal(t, "revision", again.Revision, snap.Revision)
-	harness.Equal(t, "sequence", b.LastSeq(id), before)
+	runtest.WantError(t, "poll", err, nil)
+	runtest.Equal(t, "revision", again.Revision, snap.Revision)
+	runtest.Equal(t, "sequence", b.LastSeq(id), before)
 }
 
 // testMonitorWake has a line arrive during a model call, and another one while no turn runs.
@@ -252,14 +253,14 @@ func testMonitorWake(t *testing.T) {
 	close(gate)
 	b.AwaitTurn(id, "t1")
 	b.AwaitUnqueued(id)
-	harness.Equal(t, "injected", len(harness.Find[*events.InputInjected](b, id)), 1)
-	harness.Equal(t, "turns", len(harness.Find[*events.TurnRequested](b, id)), 1)
-	harness.Equal(t, "wake", b.MonitorRecord(id, "m").Wake, "")
+	runtest.Equal(t, "injected", len(harness.Find[*events.InputInjected](b, id)), 1)
+	runtest.Equal(t, "turns", len(harness.Find[*events.TurnRequested](b, id)), 1)
+	runtest.Equal(t, "wake", b.MonitorRecord(id, "m").Wake, "")
 	f.Write(t, "two")
 	b.AwaitTurn(id, "wake-monitor-m-2")
 	b.AwaitUnqueued(id)
-	harness.Equal(t, "turns", len(harness.Find[*events.TurnRequested](b, id)), 2)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{
+	runtest.Equal(t, "turns", len(harness.Find[*events.TurnRequested](b, id)), 2)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{
 		"user hello", "assistant hi", `user Monitor event "m": one`, "assistant seen", `user Monitor event "m": two`, "assistant seen too",
 	})
 	harness.VerifyHistory(t, b.Bus, id)

@@ -72,7 +72,7 @@ func TestChildNode(t *testing.T) {
 		os.Exit(0) // the test has gone
 	}()
 	var cfg nodeProcess
-	harness.WantError(t, "configuration", json.Unmarshal([]byte(notification), &cfg), nil)
+	runtest.WantError(t, "configuration", json.Unmarshal([]byte(notification), &cfg), nil)
 	on, err := bus.Open(t.Context(), bustest.WithKeys(t, bus.Config{URL: cfg.URL}))
 	runtest.NoError(t, err)
 	request := func(ctx context.Context, q question) (verdictOf, error) {
@@ -96,7 +96,7 @@ func TestChildNode(t *testing.T) {
 	}
 	factories = append(factories, plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return remoteTools(t, cfg.Tools, request) }))
 	plugins, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
-	harness.WantError(t, "plugins", err, nil)
+	runtest.WantError(t, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
 		Bus: on, Plugins: plugins, Provider: "scripted", ModelRetry: workers.ModelRetry{Attempts: 4, Base: time.Millisecond, Max: 2 * time.Millisecond},
 		Providers: map[string]llm.Provider{"scripted": scripted.New(func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
@@ -107,8 +107,8 @@ func TestChildNode(t *testing.T) {
 			return a.Answer, err
 		})},
 	})
-	harness.WantError(t, "node", err, nil)
-	harness.WantError(t, "start", n.Start(t.Context()), nil)
+	runtest.WantError(t, "node", err, nil)
+	runtest.WantError(t, "start", n.Start(t.Context()), nil)
 	<-t.Context().Done() // it never ends by itself
 }
 
@@ -117,9 +117,9 @@ func remoteTools(t *testing.T, entries []events.ToolEntry, request func(context.
 	set := plugin.NewTools()
 	for _, e := range entries {
 		schema := new(jsonschema.Schema)
-		harness.WantError(t, "schema", json.Unmarshal(e.Look().Schema, schema), nil)
+		runtest.WantError(t, "schema", json.Unmarshal(e.Look().Schema, schema), nil)
 		tool := plugin.Tool{Name: e.Name, Description: e.Description, Effects: e.Effects, Serial: e.Serial, Schema: schema}
-		harness.WantError(t, "add", set.Add(tool, func(ctx context.Context, c plugin.Call, args json.RawMessage) (plugin.Result, error) {
+		runtest.WantError(t, "add", set.Add(tool, func(ctx context.Context, c plugin.Call, args json.RawMessage) (plugin.Result, error) {
 			c.Host = nil
 			a, err := request(ctx, question{Tool: e.Name, Call: &c, Args: args})
 			if err == nil && a.Failed != "" {
@@ -148,27 +148,27 @@ func process(b *harness.System, plugins string, report reporter) (kill func()) {
 	sub, err := b.Bus.Conn().Subscribe(cfg.Subject, func(m *nats.Msg) {
 		calls.Go(func() {
 			data, err := json.Marshal(respond(ctx, b, m.Data, report))
-			harness.WantError(b.T, "answer", errors.Join(err, m.Respond(data)), nil)
+			runtest.WantError(b.T, "answer", errors.Join(err, m.Respond(data)), nil)
 		})
 	})
-	harness.WantError(b.T, "subscribe", err, nil)
-	harness.WantError(b.T, "flush", b.Bus.Conn().Flush(), nil)
+	runtest.WantError(b.T, "subscribe", err, nil)
+	runtest.WantError(b.T, "flush", b.Bus.Conn().Flush(), nil)
 	config, err := json.Marshal(cfg)
-	harness.WantError(b.T, "encode", err, nil)
+	runtest.WantError(b.T, "encode", err, nil)
 	child := runtest.Child(ctx, "TestChildNode", nodeVariable+"="+string(config))
 	var out strings.Builder
 	child.Stdout, child.Stderr = &out, &out
 	alive, err := child.StdinPipe() // closed when this process ends, whatever way
-	harness.WantError(b.T, "pipe", err, nil)
-	harness.WantError(b.T, "start the process", child.Start(), nil)
+	runtest.WantError(b.T, "pipe", err, nil)
+	runtest.WantError(b.T, "start the process", child.Start(), nil)
 	var once sync.Once
 	kill = func() {
 		once.Do(func() {
-			harness.WantError(b.T, "kill", child.Process.Kill(), nil)
+			runtest.WantError(b.T, "kill", child.Process.Kill(), nil)
 			_ = child.Wait()
 			_ = alive.Close()
 			cancel()
-			harness.WantError(b.T, "unsubscribe", sub.Unsubscribe(), nil)
+			runtest.WantError(b.T, "unsubscribe", sub.Unsubscribe(), nil)
 			calls.Wait()
 			if b.T.Failed() && out.Len() > 0 {
 				b.T.Logf("the process said: %s", out.String())
@@ -182,7 +182,7 @@ func process(b *harness.System, plugins string, report reporter) (kill func()) {
 // respond responds to a question of a process.
 func respond(ctx context.Context, b *harness.System, data []byte, report reporter) (a verdictOf) {
 	var q question
-	harness.WantError(b.T, "question", json.Unmarshal(data, &q), nil)
+	runtest.WantError(b.T, "question", json.Unmarshal(data, &q), nil)
 	var err error
 	switch {
 	case q.Model != nil:

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
@@ -42,8 +43,8 @@ func observerEntries() []entry {
 func trim(b *harness.System) {
 	b.T.Helper()
 	stream, err := b.JetStream().Stream(b.Ctx, "lash-delta")
-	harness.WantError(b.T, "delta stream", err, nil)
-	harness.WantError(b.T, "purge", stream.Purge(b.Ctx), nil)
+	runtest.WantError(b.T, "delta stream", err, nil)
+	runtest.WantError(b.T, "purge", stream.Purge(b.Ctx), nil)
 }
 
 func testCursors(t *testing.T) {
@@ -83,13 +84,13 @@ func testCursors(t *testing.T) {
 		}
 		return o.Seq > started
 	})
-	harness.WantError(t, "observe", err, nil)
+	runtest.WantError(t, "observe", err, nil)
 	last := b.LastSeq(id)
-	harness.EqualLists(t, "from a cursor whose deltas were trimmed", list, []string{fmt.Sprint(started), "gap", `"two"`, fmt.Sprint(last)})
+	runtest.EqualLists(t, "from a cursor whose deltas were trimmed", list, []string{fmt.Sprint(started), "gap", `"two"`, fmt.Sprint(last)})
 
 	list, err = harness.Observations(b.Ctx, b.OtherHost(), id, started, harness.UpTo(last))
-	harness.WantError(t, "observe", err, nil)
-	harness.EqualLists(t, "from a valid cursor", list, harness.Seqs(started+1, last))
+	runtest.WantError(t, "observe", err, nil)
+	runtest.EqualLists(t, "from a valid cursor", list, harness.Seqs(started+1, last))
 
 	for what, cursor := range map[string]events.Seq{"another session's cursor": last, "garbage": math.MaxUint64} { // the HTTP API refuses everything but a number
 		_, err = harness.Observations(b.Ctx, b.Host, other, cursor, harness.UpTo(last))
@@ -107,11 +108,11 @@ func testLateObserver(t *testing.T) {
 	h, folded := b.OtherHost(), projector.New(id)
 	hookCalled := false
 	for o, err := range h.Observe(b.Ctx, id, 0) {
-		harness.WantError(t, "observe", err, nil)
+		runtest.WantError(t, "observe", err, nil)
 		if o.Commit == nil {
 			continue
 		}
-		harness.WantError(t, "fold", folded.Apply(events.Entry{Seq: o.Seq, Commit: o.Commit}), nil)
+		runtest.WantError(t, "fold", folded.Apply(events.Entry{Seq: o.Seq, Commit: o.Commit}), nil)
 		if folded.Turns == 2 && folded.Idle() && !hookCalled { // it has caught up: the rest is live
 			hookCalled = true
 			b.StartTurn(id, "t3", harness.Text("c"))
@@ -121,24 +122,24 @@ func testLateObserver(t *testing.T) {
 		}
 	}
 	now := b.StateOf(id)
-	harness.Equal(t, "sequence", folded.Seq, now.Seq)
-	harness.Equal(t, "state", bytes.Equal(harness.EncodeState(t, folded), harness.EncodeState(t, now)), true)
+	runtest.Equal(t, "sequence", folded.Seq, now.Seq)
+	runtest.Equal(t, "state", bytes.Equal(harness.EncodeState(t, folded), harness.EncodeState(t, now)), true)
 }
 
 func testNoReplayStore(t *testing.T) {
 	b := harness.StartIdle(t)
-	harness.WantError(t, "delete the delta stream", b.JetStream().DeleteStream(b.Ctx, "lash-delta"), nil)
+	runtest.WantError(t, "delete the delta stream", b.JetStream().DeleteStream(b.Ctx, "lash-delta"), nil)
 	b.StartStreaming(func(_ context.Context, sink func(llm.Delta)) (llm.Response, error) {
 		sink(harness.TextDelta("lost"))
 		return harness.StreamedReply("whole")
 	})
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant whole"})
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant whole"})
 	list, err := harness.Observations(b.Ctx, b.OtherHost(), id, 0, harness.UpTo(b.LastSeq(id)))
-	harness.WantError(t, "observe", err, nil)
-	harness.EqualLists(t, "commits seen", list, harness.Seqs(1, b.LastSeq(id)))
+	runtest.WantError(t, "observe", err, nil)
+	runtest.EqualLists(t, "commits seen", list, harness.Seqs(1, b.LastSeq(id)))
 }
 
 func testClaimLost(t *testing.T) {
@@ -159,23 +160,23 @@ func testClaimLost(t *testing.T) {
 	took := b.LastSeq(id)
 	close(release)
 	kill()
-	harness.Equal(t, "sequence after the old owner's reply", b.LastSeq(id), took)
+	runtest.Equal(t, "sequence after the old owner's reply", b.LastSeq(id), took)
 	b.StartWorker(b.Bus)
 	record := b.AwaitTurn(id, "t1")
-	harness.Equal(t, "end", record.End, events.EndFinished)
-	harness.Equal(t, "cancels recorded", len(harness.Find[*events.TurnCancelRequested](b, id)), 0)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant again"})
+	runtest.Equal(t, "end", record.End, events.EndFinished)
+	runtest.Equal(t, "cancels recorded", len(harness.Find[*events.TurnCancelRequested](b, id)), 0)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant again"})
 }
 
 func testResolvedTwice(t *testing.T) {
 	b, id, kill := harness.StartPending(t, harness.Reply(harness.Text("done")))
 	kill()
-	harness.WantError(t, "first", b.ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "yes"}), nil)
-	harness.WantError(t, "second", b.OtherHost().ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "no"}), api.ErrResolved)
+	runtest.WantError(t, "first", b.ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "yes"}), nil)
+	runtest.WantError(t, "second", b.OtherHost().ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "no"}), api.ErrResolved)
 	b.StartWorker(b.Bus)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.WantError(t, "after its turn", b.ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "no"}), api.ErrUnknownTurn)
-	harness.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k=yes")
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.WantError(t, "after its turn", b.ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "no"}), api.ErrUnknownTurn)
+	runtest.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k=yes")
 }
 
 func testFutureVersion(t *testing.T) {
@@ -187,19 +188,19 @@ func testFutureVersion(t *testing.T) {
 		ID: "later", Session: id, At: 1, Actor: events.Actor{Kind: events.ActorSystem},
 		Events: []events.Event{events.Of("", &events.SessionClosed{})},
 	})
-	harness.WantError(t, "encode", err, nil)
+	runtest.WantError(t, "encode", err, nil)
 	at := bytes.Index(data, []byte("\xa1f")) // the format's field, and its number
 	data[at+2] = 0x7f
 	_, err = b.JetStream().Publish(b.Ctx, "lash.s."+string(id)+".session", data)
-	harness.WantError(t, "publish", err, nil)
+	runtest.WantError(t, "publish", err, nil)
 	s, err := b.OtherHost().State(b.Ctx, id)
-	harness.WantError(t, "load", err, events.ErrFutureVersion)
-	harness.Equal(t, "state of a failed load", s == nil, true)
+	runtest.WantError(t, "load", err, events.ErrFutureVersion)
+	runtest.Equal(t, "state of a failed load", s == nil, true)
 	_, err = b.OtherHost().AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("b")})
-	harness.WantError(t, "append", err, events.ErrFutureVersion)
-	harness.Equal(t, "sequence", b.LastSeq(id), last+1)
+	runtest.WantError(t, "append", err, events.ErrFutureVersion)
+	runtest.Equal(t, "sequence", b.LastSeq(id), last+1)
 	_, err = follow.Open(b.Ctx, b.Bus, id)
-	harness.WantError(t, "open", err, events.ErrFutureVersion)
+	runtest.WantError(t, "open", err, events.ErrFutureVersion)
 }
 
 func testAbandonedEvidence(t *testing.T) {
@@ -210,13 +211,13 @@ func testAbandonedEvidence(t *testing.T) {
 	b.Spawn(deadTasks, id, "closure", harness.GatedTask(nil))
 	secondBus.Close()
 	b.StartTasks(bustest.Open(t, b.Server), nil)
-	harness.Equal(t, "summary", b.AwaitTask(id, "closure", events.TaskFailed).Summary, "abandoned: worker "+string(deadTasks.ID())+" is gone")
+	runtest.Equal(t, "summary", b.AwaitTask(id, "closure", events.TaskFailed).Summary, "abandoned: worker "+string(deadTasks.ID())+" is gone")
 	var last *events.Commit
 	for e, err := range b.Bus.Log().Read(b.Ctx, id, b.LastSeq(id)) {
-		harness.WantError(t, "read", err, nil)
+		runtest.WantError(t, "read", err, nil)
 		last = e.Commit
 	}
-	harness.Equal(t, "actor of the evidence", last.Actor.ID != "", true)
+	runtest.Equal(t, "actor of the evidence", last.Actor.ID != "", true)
 }
 
 func testWakesOnce(t *testing.T) {
@@ -224,18 +225,18 @@ func testWakesOnce(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	for _, h := range []*session.Host{b.Host, b.OtherHost(), b.OtherHost()} {
 		_, err := h.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("news")}}})
-		harness.WantError(t, "submit", err, nil)
+		runtest.WantError(t, "submit", err, nil)
 	}
 	b.AwaitPolling("a wake", func() bool { return b.HasWake(id) })
 	info, err := b.JetStream().Stream(b.Ctx, "lash-work")
-	harness.WantError(t, "work stream", err, nil)
-	harness.Equal(t, "messages in the queue", info.CachedInfo().State.Msgs, 1)
+	runtest.WantError(t, "work stream", err, nil)
+	runtest.Equal(t, "messages in the queue", info.CachedInfo().State.Msgs, 1)
 	b.StartWorker(b.Bus)
 	b.AwaitTurn(id, "t1")
-	harness.WantError(t, "wake once more, after it", b.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{}), nil)
+	runtest.WantError(t, "wake once more, after it", b.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{}), nil)
 	b.AwaitUnqueued(id)
-	harness.Equal(t, "turns", b.StateOf(id).Turns, 1)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user news", "assistant woken"})
+	runtest.Equal(t, "turns", b.StateOf(id).Turns, 1)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user news", "assistant woken"})
 }
 
 func testProviderDown(t *testing.T) {
@@ -247,10 +248,10 @@ func testProviderDown(t *testing.T) {
 	}
 	b.StartWorker(b.Bus)
 	for turn, want := range map[events.TurnID]events.TurnEnd{"t1": events.EndProviderError, "t2": events.EndProviderError, "t3": events.EndFinished} {
-		harness.Equal(t, "end of "+string(turn), b.AwaitTurn(id, turn).End, want)
+		runtest.Equal(t, "end of "+string(turn), b.AwaitTurn(id, turn).End, want)
 	}
 	b.AwaitUnqueued(id)
-	harness.Equal(t, "turns", b.StateOf(id).Turns, 3)
+	runtest.Equal(t, "turns", b.StateOf(id).Turns, 3)
 }
 
 // testLostBlob kills a host at each request of an append with a large body.
@@ -264,9 +265,9 @@ func testLostBlob(t *testing.T) {
 		}}
 	}
 	_, err := b.AppendNodes(b.Ctx, id, large("kept"))
-	harness.WantError(t, "append", err, nil)
+	runtest.WantError(t, "append", err, nil)
 	_, err = b.Bus.PutBlob(b.Ctx, bytes.Repeat([]byte("lost"), events.MaxEventBytes)) // and its host died
-	harness.WantError(t, "put blob", err, nil)
+	runtest.WantError(t, "put blob", err, nil)
 	lost := 1
 	for k, over := 1, false; !over; k++ {
 		before, known := len(b.Blobs()), b.LastSeq(id)
@@ -279,17 +280,17 @@ func testLostBlob(t *testing.T) {
 		}
 	}
 	v, err := b.OtherHost().View(b.Ctx, id)
-	harness.WantError(t, "view", err, nil)
+	runtest.WantError(t, "view", err, nil)
 	sweeper, now := follow.NewBlobSweeper(b.Bus), time.Now()
 	_, err = sweeper.Sweep(b.Ctx, now)
-	harness.WantError(t, "first look", err, nil)
+	runtest.WantError(t, "first look", err, nil)
 	removed, err := sweeper.Sweep(b.Ctx, now.Add(24*time.Hour))
-	harness.WantError(t, "second look", err, nil)
-	harness.Equal(t, "every lost blob collected, and those half written", removed >= lost, true)
+	runtest.WantError(t, "second look", err, nil)
+	runtest.Equal(t, "every lost blob collected, and those half written", removed >= lost, true)
 	after, err := b.OtherHost().View(b.Ctx, id)
-	harness.WantError(t, "view", err, nil)
-	harness.EqualLists(t, "messages", harness.Transcript(after.Messages), harness.Transcript(v.Messages))
-	harness.Equal(t, "blobs left", len(b.Blobs()), len(after.Messages))
+	runtest.WantError(t, "view", err, nil)
+	runtest.EqualLists(t, "messages", harness.Transcript(after.Messages), harness.Transcript(v.Messages))
+	runtest.Equal(t, "blobs left", len(b.Blobs()), len(after.Messages))
 }
 
 // testBranchRemoved deletes the body of a message on an abandoned branch.
@@ -301,17 +302,17 @@ func testBranchRemoved(t *testing.T) {
 	_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{
 		{Message: &events.Message{ID: "big", Role: events.RoleUser, Parts: []events.Part{harness.Text(large)}}},
 	}})
-	harness.WantError(t, "append", err, nil)
-	harness.WantError(t, "branch", b.BranchTo(b.Ctx, id, "A"), nil)
+	runtest.WantError(t, "append", err, nil)
+	runtest.WantError(t, "branch", b.BranchTo(b.Ctx, id, "A"), nil)
 	store, err := b.JetStream().ObjectStore(b.Ctx, "lash-blobs")
-	harness.WantError(t, "object store", err, nil)
+	runtest.WantError(t, "object store", err, nil)
 	list := b.Blobs()
-	harness.Equal(t, "blobs of the branch", len(list), 1)
-	harness.WantError(t, "delete", store.Delete(b.Ctx, list[0].Name), nil)
+	runtest.Equal(t, "blobs of the branch", len(list), 1)
+	runtest.WantError(t, "delete", store.Delete(b.Ctx, list[0].Name), nil)
 	h := b.OtherHost()
 	v, err := h.View(b.Ctx, id)
-	harness.WantError(t, "view", err, nil)
-	harness.EqualLists(t, "active path", harness.Transcript(v.Messages), []string{"user A"})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go on")).End, events.EndFinished)
-	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user A", "user go on"})
+	runtest.WantError(t, "view", err, nil)
+	runtest.EqualLists(t, "active path", harness.Transcript(v.Messages), []string{"user A"})
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go on")).End, events.EndFinished)
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user A", "user go on"})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -59,19 +60,19 @@ func testOldOwner(t *testing.T) {
 	harness.Receive(b, "the call", started)
 	b.AwaitState(id, "the call in the history", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Calls) == 1 })
 	stop, err := b.Bus.ServeWorker("B", func([]byte) []byte { return []byte("yes") }) // B is alive, and says that it runs the turn
-	harness.WantError(t, "serve", err, nil)
+	runtest.WantError(t, "serve", err, nil)
 	b.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "B"}, &events.ToolLost{Calls: []int64{0}})
 	took := b.StateOf(id)
 	close(release)
 	kill() // returns when A has written all that it can
 	after := b.StateOf(id)
-	harness.Equal(t, "sequence after A's word", after.Seq, took.Seq)
-	harness.Equal(t, "owner", after.Turn().Worker, "B")
-	harness.Equal(t, "attempt", after.Turn().Attempt, 2)
-	harness.Equal(t, "state of B as it was", bytes.Equal(harness.EncodeState(t, after), harness.EncodeState(t, took)), true)
+	runtest.Equal(t, "sequence after A's word", after.Seq, took.Seq)
+	runtest.Equal(t, "owner", after.Turn().Worker, "B")
+	runtest.Equal(t, "attempt", after.Turn().Attempt, 2)
+	runtest.Equal(t, "state of B as it was", bytes.Equal(harness.EncodeState(t, after), harness.EncodeState(t, took)), true)
 	stop()
 	b.StartWorker(b.Bus)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	if got := strings.Join(b.Messages(id), "\n"); strings.Contains(got, "too late") {
 		t.Errorf("messages: got %s, want nothing of A's", got)
 	}
@@ -94,13 +95,13 @@ func testAttemptsRise(t *testing.T) {
 		kill()
 	}
 	b.StartWorker(b.Bus)
-	harness.Equal(t, "attempts", b.AwaitTurn(id, "t1").Attempts, kills+1)
+	runtest.Equal(t, "attempts", b.AwaitTurn(id, "t1").Attempts, kills+1)
 	workers := make(map[events.WorkerID]bool)
 	for i, p := range harness.Find[*events.TurnStarted](b, id) {
-		harness.Equal(t, "attempt", p.Attempt, int64(i+1))
+		runtest.Equal(t, "attempt", p.Attempt, int64(i+1))
 		workers[p.Worker] = true
 	}
-	harness.Equal(t, "workers", len(workers), kills+1)
+	runtest.Equal(t, "workers", len(workers), kills+1)
 }
 
 func testBusy(t *testing.T) {
@@ -112,14 +113,14 @@ func testBusy(t *testing.T) {
 	_, err := b.OtherHost().Run(b.Ctx, id, api.TurnRequest{
 		ID: "t2", Input: events.TurnInput{Parts: []events.Part{harness.Text("me too")}}, WhenBusy: api.WhenBusyReject,
 	})
-	harness.WantError(t, "another turn", err, api.ErrTurnRunning)
-	harness.WantError(t, "wake", b.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{}), nil)
+	runtest.WantError(t, "another turn", err, api.ErrTurnRunning)
+	runtest.WantError(t, "wake", b.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{}), nil)
 	close(release)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	b.AwaitUnqueued(id)
-	harness.Equal(t, "turns", b.StateOf(id).Turns, 1)
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 1)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant done"})
+	runtest.Equal(t, "turns", b.StateOf(id).Turns, 1)
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 1)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant done"})
 }
 
 func testLongTurn(t *testing.T) {
@@ -140,10 +141,10 @@ func testLongTurn(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	record := b.AwaitTurn(id, "t1")
-	harness.Equal(t, "end", record.End, events.EndFinished)
-	harness.Equal(t, "attempts", record.Attempts, 1)
-	harness.Equal(t, "executions", calls.Load(), 1)
-	harness.Equal(t, "claims", len(harness.Find[*events.TurnStarted](b, id)), 1)
+	runtest.Equal(t, "end", record.End, events.EndFinished)
+	runtest.Equal(t, "attempts", record.Attempts, 1)
+	runtest.Equal(t, "executions", calls.Load(), 1)
+	runtest.Equal(t, "claims", len(harness.Find[*events.TurnStarted](b, id)), 1)
 }
 
 // testReplayed replays the history of a turn with hooks at every point. At each event the state equals the state
@@ -154,37 +155,37 @@ func testReplayed(t *testing.T) {
 	b.StartNode(c.Factory())
 	id := b.Open(api.CreateRequest{Labels: map[string]string{"a": "b"}})
 	live := b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "times that the model was asked", len(b.Model.Requests()), 2)
+	runtest.Equal(t, "times that the model was asked", len(b.Model.Requests()), 2)
 	before := maps.Clone(c.Count)
-	harness.Equal(t, "executions of the live run", before["tool"], 1)
+	runtest.Equal(t, "executions of the live run", before["tool"], 1)
 	var file bytes.Buffer
 	_, err := archive.Write(b.Ctx, b.Bus.Log(), b.Bus, id, &file)
-	harness.WantError(t, "export", err, nil)
+	runtest.WantError(t, "export", err, nil)
 	read, err := events.ReadArchive(&file, 1<<30)
-	harness.WantError(t, "read archive", err, nil)
+	runtest.WantError(t, "read archive", err, nil)
 	replayed := projector.New(id)
 	for e, err := range archive.Decrypted(read.Log, b.Bus.Keys()).Read(b.Ctx, id, 1) {
-		harness.WantError(t, "read", err, nil)
-		harness.WantError(t, "apply", replayed.Apply(e), nil)
+		runtest.WantError(t, "read", err, nil)
+		runtest.WantError(t, "apply", replayed.Apply(e), nil)
 	}
-	harness.Equal(t, "state", bytes.Equal(harness.EncodeState(t, replayed), harness.EncodeState(t, b.StateOf(id))), true) // of the node's own host: it folded nothing from the log
-	harness.Equal(t, "state of a host that reads it", bytes.Equal(harness.EncodeState(t, replayed), harness.EncodeState(t, stateAt(b, b.OtherHost(), id))), true)
+	runtest.Equal(t, "state", bytes.Equal(harness.EncodeState(t, replayed), harness.EncodeState(t, b.StateOf(id))), true) // of the node's own host: it folded nothing from the log
+	runtest.Equal(t, "state of a host that reads it", bytes.Equal(harness.EncodeState(t, replayed), harness.EncodeState(t, stateAt(b, b.OtherHost(), id))), true)
 	record, err := replayed.Record("t1")
-	harness.WantError(t, "record", err, nil)
-	harness.Equal(t, "end", record.End, live.End)
+	runtest.WantError(t, "record", err, nil)
+	runtest.Equal(t, "end", record.End, live.End)
 	b.StartNodeOn(bustest.Open(t, b.Server), c.Factory())
 	b.AwaitUnqueued(id)
 	if !maps.Equal(c.Count, before) {
 		t.Errorf("executions after replays: got %v, want %v", c.Count, before)
 	}
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 2)
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 2)
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
 func stateAt(b *harness.System, h *session.Host, id events.SessionID) *projector.State {
 	b.T.Helper()
 	s, err := h.State(b.Ctx, id)
-	harness.WantError(b.T, "state", err, nil)
+	runtest.WantError(b.T, "state", err, nil)
 	return s
 }
 
@@ -211,20 +212,20 @@ func testMismatch(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.WantError(t, "the same key with another completion", errors.Join(failed...), api.ErrDifferent)
-	harness.WantError(t, "the same completion", errors.Join(same...), nil)
-	harness.Equal(t, "its answers", b.CallResult(id, "k"), "titletitle")
-	harness.Equal(t, "times that the model was asked", len(b.Model.Requests()), 3)
+	runtest.WantError(t, "the same key with another completion", errors.Join(failed...), api.ErrDifferent)
+	runtest.WantError(t, "the same completion", errors.Join(same...), nil)
+	runtest.Equal(t, "its answers", b.CallResult(id, "k"), "titletitle")
+	runtest.Equal(t, "times that the model was asked", len(b.Model.Requests()), 3)
 	before := b.LastSeq(id)
 	_, err := b.Run(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("other")}}})
-	harness.WantError(t, "the same turn with other input", err, api.ErrDifferent)
-	harness.Equal(t, "text of the same turn again", b.RunTurn(id, "t1", harness.Text("hello")).Text, "hi")
-	harness.Equal(t, "sequence", b.LastSeq(id), before)
+	runtest.WantError(t, "the same turn with other input", err, api.ErrDifferent)
+	runtest.Equal(t, "text of the same turn again", b.RunTurn(id, "t1", harness.Text("hello")).Text, "hi")
+	runtest.Equal(t, "sequence", b.LastSeq(id), before)
 
 	v := projector.NewVerifier(id)
 	var found []projector.Rule
 	for e, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
-		harness.WantError(t, "read", err, nil)
+		runtest.WantError(t, "read", err, nil)
 		for i := range e.Commit.Events {
 			if p, ok := e.Commit.Events[i].Payload.(*events.ModelReplied); ok {
 				p.Prompt.Digest = strings.Repeat("0", len(p.Prompt.Digest)) // as of another command
@@ -234,5 +235,5 @@ func testMismatch(t *testing.T) {
 			found = append(found, violation.Check)
 		}
 	}
-	harness.EqualLists(t, "what a replay says of replies to another prompt", found, []projector.Rule{projector.RulePrompt, projector.RulePrompt})
+	runtest.EqualLists(t, "what a replay says of replies to another prompt", found, []projector.Rule{projector.RulePrompt, projector.RulePrompt})
 }

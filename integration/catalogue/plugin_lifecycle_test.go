@@ -15,6 +15,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -77,19 +78,19 @@ func testStreamAbort(t *testing.T) {
 			id := b.Open(api.CreateRequest{})
 			r := b.RunTurn(id, "t1", harness.Text("go"))
 			const want = "ONE .STOP."
-			harness.Equal(t, "end", r.End, events.EndFinished)
-			harness.Equal(t, "text", r.Text, want)
-			harness.Equal(t, "model calls", r.ModelCalls, 1)
+			runtest.Equal(t, "end", r.End, events.EndFinished)
+			runtest.Equal(t, "text", r.Text, want)
+			runtest.Equal(t, "model calls", r.ModelCalls, 1)
 			replied := harness.Find[*events.ModelReplied](b, id)[0]
-			harness.Equal(t, "stop", replied.Stop, events.StopEnd)
-			harness.Equal(t, "parts", len(replied.Parts), 1)
-			harness.Equal(t, "usage", replied.Usage, usage)
-			harness.Equal(t, "responses", len(seen), 1)
-			harness.Equal(t, "text of the response", (events.Message{Parts: seen[0].Parts}).Text(), want)
-			harness.Equal(t, "stop of the response", seen[0].Stop, events.StopEnd)
-			harness.EqualLists(t, "ends of the stream", ends, []plugin.StreamEnd{plugin.StreamAborted})
+			runtest.Equal(t, "stop", replied.Stop, events.StopEnd)
+			runtest.Equal(t, "parts", len(replied.Parts), 1)
+			runtest.Equal(t, "usage", replied.Usage, usage)
+			runtest.Equal(t, "responses", len(seen), 1)
+			runtest.Equal(t, "text of the response", (events.Message{Parts: seen[0].Parts}).Text(), want)
+			runtest.Equal(t, "stop of the response", seen[0].Stop, events.StopEnd)
+			runtest.EqualLists(t, "ends of the stream", ends, []plugin.StreamEnd{plugin.StreamAborted})
 			b.RunTurn(id, "t2", harness.Text("go on"))
-			harness.EqualLists(t, "next prompt", b.Model.Prompt(1), []string{"user go", "assistant " + want, "user go on"})
+			runtest.EqualLists(t, "next prompt", b.Model.Prompt(1), []string{"user go", "assistant " + want, "user go on"})
 		})
 	}
 }
@@ -132,18 +133,18 @@ func testLifecycleHooks(t *testing.T) {
 	})
 	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.Equal(t, "end", r.End, events.EndFinished)
-	harness.Equal(t, "text", r.Text, "hi")
+	runtest.Equal(t, "end", r.End, events.EndFinished)
+	runtest.Equal(t, "text", r.Text, "hi")
 	kinds := []plugin.LifecycleKind{plugin.SessionRestored, plugin.TurnFinalized, plugin.TurnPersisted}
 	for range kinds {
 		select {
 		case kind := <-finished:
-			harness.Equal(t, "told "+string(kind), slices.Contains(kinds, kind), true)
+			runtest.Equal(t, "told "+string(kind), slices.Contains(kinds, kind), true)
 		case <-b.Ctx.Done():
 			t.Fatal("slow hook: got it waiting for the one behind it, want both told at once")
 		}
 	}
-	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
+	runtest.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
 	n.Stop(b.Ctx) // waits for the hooks after a turn
 	for _, kind := range kinds {
 		for _, who := range []string{"failing", "panicking"} {
@@ -156,7 +157,7 @@ func testLifecycleHooks(t *testing.T) {
 			}
 		}
 	}
-	harness.Equal(t, "warnings of the others", logged.FilterField(zap.String("plugin", "quick")).Len(), 0)
+	runtest.Equal(t, "warnings of the others", logged.FilterField(zap.String("plugin", "quick")).Len(), 0)
 }
 
 // notePlugin is a plugin that enqueues a note before each turn.
@@ -176,12 +177,12 @@ func testFactoryOverride(t *testing.T) {
 	})
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user hello", "system builtin y", "system host a", "system host x", "system host b"})
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user hello", "system builtin y", "system host a", "system host x", "system host b"})
 	var order []string
 	for _, d := range harness.Find[*events.HookRan](b, id)[0].Decisions {
 		order = append(order, d.Plugin)
 	}
-	harness.EqualLists(t, "order", order, []string{"y", "a", "x", "b"})
+	runtest.EqualLists(t, "order", order, []string{"y", "a", "x", "b"})
 }
 
 // testPromptError kills the node that calls the contributor first; the next node receives the error.
@@ -232,18 +233,18 @@ func testPromptError(t *testing.T) {
 	b.StartNodeOn(b.Bus, stack)
 	got := harness.Receive(b, "the turn's events", list)
 	tags, _ := harness.EventNames(got)
-	harness.EqualLists(t, "events", tags, []string{"error", "turn_outcome", "done"})
-	harness.Equal(t, "kind", got[0].Envelope.Kind, "plugin_prompt")
-	harness.Equal(t, "message", strings.Contains(got[0].Message, harness.ErrPlugin.Error()), true)
-	harness.Equal(t, "outcome", *got[1].TurnOutcome, api.TurnOutcome{Type: api.OutcomeStopped, Reason: events.EndRuntimeError})
+	runtest.EqualLists(t, "events", tags, []string{"error", "turn_outcome", "done"})
+	runtest.Equal(t, "kind", got[0].Envelope.Kind, "plugin_prompt")
+	runtest.Equal(t, "message", strings.Contains(got[0].Message, harness.ErrPlugin.Error()), true)
+	runtest.Equal(t, "outcome", *got[1].TurnOutcome, api.TurnOutcome{Type: api.OutcomeStopped, Reason: events.EndRuntimeError})
 	r, err := b.Await(b.Ctx, id, "t1") // the call itself succeeds: the turn was stopped, its pipeline worked
-	harness.WantError(t, "await", err, nil)
-	harness.Equal(t, "kind of the record", r.Issue.Kind, "plugin_prompt")
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 0)
-	harness.Equal(t, "later contributors asked", contributed, 0)
-	harness.Equal(t, "hooks after the turn", after, 1)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "system before"})
-	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("again")).Text, "on")
+	runtest.WantError(t, "await", err, nil)
+	runtest.Equal(t, "kind of the record", r.Issue.Kind, "plugin_prompt")
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 0)
+	runtest.Equal(t, "later contributors asked", contributed, 0)
+	runtest.Equal(t, "hooks after the turn", after, 1)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "system before"})
+	runtest.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("again")).Text, "on")
 }
 
 func testProjectorError(t *testing.T) {
@@ -276,20 +277,20 @@ func testProjectorError(t *testing.T) {
 	harness.Receive(b, "the start", started)
 	kill() // before the result was recorded
 	b.StartNodeOn(b.Bus, stack)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	const told = "plugin projector: tool_result hook: cannot tell"
-	harness.EqualLists(t, "what the model reads", b.Model.Prompt(1), []string{"user go", "assistant k:shout{}", "user k=" + told})
+	runtest.EqualLists(t, "what the model reads", b.Model.Prompt(1), []string{"user go", "assistant k:shout{}", "user k=" + told})
 	result := b.Model.Requests()[1].Messages[2].Parts
-	harness.Equal(t, "parts", len(result), 1)
-	harness.Equal(t, "outcome that the model is told", result[0].Outcome, events.OutcomeSuccess)
+	runtest.Equal(t, "parts", len(result), 1)
+	runtest.Equal(t, "outcome that the model is told", result[0].Outcome, events.OutcomeSuccess)
 	recorded := harness.Find[*events.ToolReturned](b, id)[0].Results[0]
-	harness.Equal(t, "recorded outcome", recorded.Outcome, events.OutcomeSuccess)
+	runtest.Equal(t, "recorded outcome", recorded.Outcome, events.OutcomeSuccess)
 	output, err := b.ToolOutput(b.Ctx, id, "t1/0/0")
-	harness.WantError(t, "output", err, nil)
-	harness.Equal(t, "output", output, "all of it")
+	runtest.WantError(t, "output", err, nil)
+	runtest.Equal(t, "output", output, "all of it")
 	turn, err := b.AssembledTurn(b.Ctx, id, "t1")
-	harness.WantError(t, "assemble", err, nil)
-	harness.Equal(t, "record", turn.ToolCalls[0].Output, "all of it")
-	harness.Equal(t, "outcome of the record", turn.ToolCalls[0].Outcome, events.OutcomeSuccess)
-	harness.Equal(t, "errors", len(turn.Errors), 0)
+	runtest.WantError(t, "assemble", err, nil)
+	runtest.Equal(t, "record", turn.ToolCalls[0].Output, "all of it")
+	runtest.Equal(t, "outcome of the record", turn.ToolCalls[0].Outcome, events.OutcomeSuccess)
+	runtest.Equal(t, "errors", len(turn.Errors), 0)
 }

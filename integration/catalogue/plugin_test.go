@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -51,17 +52,17 @@ func refusedStack(t *testing.T, words []string, plugins ...plugin.Factory) {
 		}
 	}
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: plugins})
-	harness.WantError(t, "host", err, nil)
+	runtest.WantError(t, "host", err, nil)
 	for range 2 { // a refused session is not live
 		_, err = builder.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, nil)
-		harness.WantError(t, "build", err, plugin.ErrRegistration)
+		runtest.WantError(t, "build", err, plugin.ErrRegistration)
 		mentions("build", fmt.Sprint(err))
 	}
 	b := harness.StartIdle(t)
 	b.StartNodeWith(workers.Config{Patience: time.Millisecond}, plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: plugins}) // the host has no plugins, so the node is the first to find out
 	id := b.Open(api.CreateRequest{})
 	issue := b.FailedTurn(id, "t1")
-	harness.Equal(t, "code", issue.Code, "plugin_build")
+	runtest.Equal(t, "code", issue.Code, "plugin_build")
 	mentions("turn", issue.Message)
 	b.WantNoEffects(id)
 }
@@ -92,14 +93,14 @@ func testHookFails(t *testing.T) {
 	b.StartNode(hook("A", []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleUser, "no")), harness.CreateChild("kid")}, nil), hook("B", nil, harness.ErrPlugin), hook("C", nil, nil))
 	id := b.Open(api.CreateRequest{})
 	issue := b.FailedTurn(id, "t1")
-	harness.Equal(t, "code", issue.Code, "plugin_prepare_turn")
-	harness.EqualLists(t, "calls", calls, []string{"A", "B"})
+	runtest.Equal(t, "code", issue.Code, "plugin_prepare_turn")
+	runtest.EqualLists(t, "calls", calls, []string{"A", "B"})
 	b.WantNoEffects(id)
 	b.WantNoSession("kid")
 	ran := b.HookRecord(id, events.PointBeforeTurn)
-	harness.Equal(t, "failed", ran.Failed, "B")
-	harness.Equal(t, "why", strings.Contains(ran.Issue.Message, harness.ErrPlugin.Error()), true)
-	harness.Equal(t, "decisions", len(ran.Decisions), 0)
+	runtest.Equal(t, "failed", ran.Failed, "B")
+	runtest.Equal(t, "why", strings.Contains(ran.Issue.Message, harness.ErrPlugin.Error()), true)
+	runtest.Equal(t, "decisions", len(ran.Decisions), 0)
 }
 
 func testLastAbort(t *testing.T) {
@@ -108,25 +109,25 @@ func testLastAbort(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	list := b.TurnEvents(b.Host, id, "t1", nil)
 	got := b.AwaitTurn(id, "t1")
-	harness.Equal(t, "end", got.End, events.EndPluginAbort)
-	harness.Equal(t, "issue", got.Issue, events.Issue{Kind: "plugin", Code: "y", Message: "second"})
+	runtest.Equal(t, "end", got.End, events.EndPluginAbort)
+	runtest.Equal(t, "issue", got.Issue, events.Issue{Kind: "plugin", Code: "y", Message: "second"})
 	tags, _ := harness.EventNames(list)
-	harness.EqualLists(t, "events", tags, []string{"error", "turn_outcome", "done"})
-	harness.Equal(t, "kind of the error", list[0].Envelope.Kind, "plugin")
-	harness.Equal(t, "code of the error", list[0].Envelope.Code, "y")
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 0)
-	harness.Equal(t, "parent of what was created", b.StateOf("kid").Parent, id)
+	runtest.EqualLists(t, "events", tags, []string{"error", "turn_outcome", "done"})
+	runtest.Equal(t, "kind of the error", list[0].Envelope.Kind, "plugin")
+	runtest.Equal(t, "code of the error", list[0].Envelope.Code, "y")
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 0)
+	runtest.Equal(t, "parent of what was created", b.StateOf("kid").Parent, id)
 	var kinds []events.DirectiveKind
 	for _, d := range b.HookRecord(id, events.PointBeforeTurn).Decisions {
 		kinds = append(kinds, d.Kind)
 	}
-	harness.EqualLists(t, "carried out", kinds, []events.DirectiveKind{
+	runtest.EqualLists(t, "carried out", kinds, []events.DirectiveKind{
 		events.DirectiveAbort, events.DirectiveEnqueue, events.DirectiveAbort, events.DirectiveCreate, events.DirectiveEmitTrace,
 	})
-	harness.Equal(t, "name of the trace", b.HookRecord(id, events.PointBeforeTurn).Decisions[4].Name, "plugin.B.late")
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "user more"}) // prepared changes stay
-	harness.Equal(t, "what was created is", b.StateOf("kid").Status, projector.StatusOpen)
-	harness.Equal(t, "times that it was created", len(harness.Find[*events.SessionOpened](b, "kid")), 1)
+	runtest.Equal(t, "name of the trace", b.HookRecord(id, events.PointBeforeTurn).Decisions[4].Name, "plugin.B.late")
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "user more"}) // prepared changes stay
+	runtest.Equal(t, "what was created is", b.StateOf("kid").Status, projector.StatusOpen)
+	runtest.Equal(t, "times that it was created", len(harness.Find[*events.SessionOpened](b, "kid")), 1)
 
 	// The last abort counts, after all hooks were called. The directives behind an abort in one list are carried
 	// out.
@@ -134,8 +135,8 @@ func testLastAbort(t *testing.T) {
 	b.StartNode(beforeTurn("B", plugin.Abort("y", "second"), harness.CreateChild("kid"), plugin.Abort("z", "third")), beforeTurn("A", plugin.Abort("x", "first")), beforeTurn("C"))
 	id = b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	harness.Equal(t, "issue of the other order", b.AwaitTurn(id, "t1").Issue, events.Issue{Kind: "plugin", Code: "x", Message: "first"})
-	harness.Equal(t, "parent of what was created in the other order", b.StateOf("kid").Parent, id)
+	runtest.Equal(t, "issue of the other order", b.AwaitTurn(id, "t1").Issue, events.Issue{Kind: "plugin", Code: "x", Message: "first"})
+	runtest.Equal(t, "parent of what was created in the other order", b.StateOf("kid").Parent, id)
 }
 
 func testToolDirective(t *testing.T) {
@@ -146,9 +147,9 @@ func testToolDirective(t *testing.T) {
 		b.StartNode(beforeTurn("A", harness.CreateChild("kid")), beforeTurn("B", d))
 		id := b.Open(api.CreateRequest{})
 		issue := b.FailedTurn(id, "t1")
-		harness.Equal(t, name, issue.Code, "plugin_prepare_turn")
-		harness.Equal(t, "named", strings.Contains(issue.Message, name), true)
-		harness.Equal(t, "failed", b.HookRecord(id, events.PointBeforeTurn).Failed, "B")
+		runtest.Equal(t, name, issue.Code, "plugin_prepare_turn")
+		runtest.Equal(t, "named", strings.Contains(issue.Message, name), true)
+		runtest.Equal(t, "failed", b.HookRecord(id, events.PointBeforeTurn).Failed, "B")
 		b.WantNoEffects(id)
 		b.WantNoSession("kid")
 	}
@@ -163,10 +164,10 @@ func testLateAbort(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{})
 	issue := b.FailedTurn(id, "t1")
-	harness.Equal(t, "code", issue.Code, "plugin_finalize_turn")
-	harness.Equal(t, "failed", b.HookRecord(id, events.PointAfterTurn).Failed, "A")
+	runtest.Equal(t, "code", issue.Code, "plugin_finalize_turn")
+	runtest.Equal(t, "failed", b.HookRecord(id, events.PointAfterTurn).Failed, "A")
 	b.WantNoSession("kid")
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant done"}) // committed changes stay
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant done"}) // committed changes stay
 }
 
 // contributesToPrompt is a plugin with these contributions to prompts.
@@ -190,8 +191,8 @@ func testContributions(t *testing.T) {
 	for _, c := range harness.Find[*events.TurnPrepared](b, id)[0].Contributions {
 		got, titles = append(got, c.Content), append(titles, c.Title)
 	}
-	harness.EqualLists(t, "contributions", got, []string{"A1", "A9", "B5"})
-	harness.Equal(t, "title", titles[0], "first")
+	runtest.EqualLists(t, "contributions", got, []string{"A1", "A9", "B5"})
+	runtest.Equal(t, "title", titles[0], "first")
 	prompt := b.Model.Prompt(0)[0]
 	if at := strings.Index; at(prompt, "B5") < 0 || at(prompt, "B5") > at(prompt, "A1") || at(prompt, "A1") > at(prompt, "A9") || strings.Count(prompt, "A1") != 1 {
 		t.Errorf("prompt: got %q, want B5 (the template has its slot first), A1 and A9, each once", prompt)
@@ -215,7 +216,7 @@ func testGates(t *testing.T) {
 	for name, want := range map[string]bool{
 		"always": true, "missing": false, "callable_of_searchable": false, "searchable_of_searchable": true, "off_of_off": true, "any": true,
 	} {
-		harness.Equal(t, name, strings.Contains(prompt, "<"+name+">"), want)
+		runtest.Equal(t, name, strings.Contains(prompt, "<"+name+">"), want)
 	}
 }
 
@@ -238,17 +239,17 @@ func testTransforms(t *testing.T) {
 	b.StartNode(marksMessages("low", 1, &seen), marksMessages("high", 100, &seen))
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.EqualLists(t, "transforms", seen, []string{"high gets go", "low gets go high"})
-	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user go high low"})
+	runtest.EqualLists(t, "transforms", seen, []string{"high gets go", "low gets go high"})
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user go high low"})
 	prepared := harness.Find[*events.TurnPrepared](b, id)
 	if len(prepared) != 1 || len(prepared[0].View) != 1 || prepared[0].View[0].Message.Text() != "go high low" {
 		t.Errorf("record: got %+v, want what the model was shown", prepared)
 	}
-	harness.EqualLists(t, "graph", b.Messages(id), []string{"user go", "assistant done"}) // untouched
+	runtest.EqualLists(t, "graph", b.Messages(id), []string{"user go", "assistant done"}) // untouched
 	other := b.OtherHost()
 	v, err := other.View(b.Ctx, id)
-	harness.WantError(t, "view", err, nil)
-	harness.EqualLists(t, "graph as another node sees it", harness.Transcript(v.Messages), []string{"user go", "assistant done"})
+	runtest.WantError(t, "view", err, nil)
+	runtest.EqualLists(t, "graph as another node sees it", harness.Transcript(v.Messages), []string{"user go", "assistant done"})
 }
 
 // streamsAs is a plugin that changes each piece of a reply.
@@ -271,10 +272,10 @@ func testStreamHooks(t *testing.T) {
 			shown.WriteString(e.Content)
 		}
 	})
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	got := strings.TrimPrefix(b.Messages(id)[1], "assistant ")
-	harness.Equal(t, "text without suffixes", strings.ReplaceAll(got, "!", ""), "HELLO THERE")
-	harness.Equal(t, "suffixes", int64(strings.Count(got, "!")), chunks.Load())
-	harness.Equal(t, "shown", shown.String(), got)
-	harness.Equal(t, "outcome", list[len(list)-2].TurnOutcome.Text, got)
+	runtest.Equal(t, "text without suffixes", strings.ReplaceAll(got, "!", ""), "HELLO THERE")
+	runtest.Equal(t, "suffixes", int64(strings.Count(got, "!")), chunks.Load())
+	runtest.Equal(t, "shown", shown.String(), got)
+	runtest.Equal(t, "outcome", list[len(list)-2].TurnOutcome.Text, got)
 }

@@ -31,9 +31,9 @@ func newOutage(t *testing.T) *outage {
 	o.start()
 	t.Cleanup(func() { o.server.Stop() })
 	at, err := url.Parse(o.server.URL())
-	harness.WantError(t, "parse address", err, nil)
+	runtest.WantError(t, "parse address", err, nil)
 	o.cfg.Port, err = strconv.Atoi(at.Port())
-	harness.WantError(t, "parse port", err, nil)
+	runtest.WantError(t, "parse port", err, nil)
 	return o
 }
 
@@ -84,8 +84,8 @@ func testProgressFails(t *testing.T) {
 	o.start()
 	b.AwaitPolling("the host's connection", func() bool { return b.Bus.Conn().Stats().Reconnects > 0 })
 	record := b.AwaitTurn(id, "t1")
-	harness.Equal(t, "end", record.End, events.EndFinished)
-	harness.Equal(t, "attempts", record.Attempts, 1)
-	harness.Equal(t, "runs", len(runs), 1)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant k:once{}", "user k=ran", "assistant done"})
+	runtest.Equal(t, "end", record.End, events.EndFinished)
+	runtest.Equal(t, "attempts", record.Attempts, 1)
+	runtest.Equal(t, "runs", len(runs), 1)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant k:once{}", "user k=ran", "assistant done"})
 }

@@ -35,22 +35,22 @@ func testBothAppend(t *testing.T) {
 		group.Go(func() {
 			for n := range each {
 				_, err := h.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages(fmt.Sprintf("%d-%d", i, n)), RequiresAncestor: "B"})
-				harness.WantError(t, "append", err, nil)
+				runtest.WantError(t, "append", err, nil)
 			}
 		})
 	}
 	group.Wait()
 	s := b.StateOf(id)
 	path, err := s.Path()
-	harness.WantError(t, "path", err, nil)
-	harness.Equal(t, "nodes on the path", len(path), 2+3*each)
-	harness.Equal(t, "nodes", s.Nodes, 2+3*each)
+	runtest.WantError(t, "path", err, nil)
+	runtest.Equal(t, "nodes on the path", len(path), 2+3*each)
+	runtest.Equal(t, "nodes", s.Nodes, 2+3*each)
 	next := make(map[string]int) // each appender's own order is kept
 	for _, n := range path[2:] {
 		var i, number int
 		_, err = fmt.Sscanf(string(n.ID), "%d-%d", &i, &number)
 		runtest.NoError(t, err)
-		harness.Equal(t, "next of its appender", number, next[fmt.Sprint(i)])
+		runtest.Equal(t, "next of its appender", number, next[fmt.Sprint(i)])
 		next[fmt.Sprint(i)]++
 	}
 }
@@ -100,10 +100,10 @@ func testNoLog(t *testing.T) {
 			}
 		}
 	}
-	harness.Equal(t, "last sequence", b.LastSeq(id), before)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user A"})
+	runtest.Equal(t, "last sequence", b.LastSeq(id), before)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user A"})
 	_, err := b.State(b.Ctx, "new")
-	harness.WantError(t, "state of the session that could not be created", err, events.ErrNoSession)
+	runtest.WantError(t, "state of the session that could not be created", err, events.ErrNoSession)
 }
 
 func testStaleHead(t *testing.T) {
@@ -113,11 +113,11 @@ func testStaleHead(t *testing.T) {
 	other := b.OtherHost()
 	for _, s := range []string{"B", "C"} {
 		_, err := other.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages(s)})
-		harness.WantError(t, "append on the other host", err, nil)
+		runtest.WantError(t, "append on the other host", err, nil)
 	}
 	b.AppendTexts(id, "D")
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user A", "user B", "user C", "user D"})
-	harness.WantError(t, "branch", other.BranchTo(b.Ctx, id, "A"), nil)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user A", "user B", "user C", "user D"})
+	runtest.WantError(t, "branch", other.BranchTo(b.Ctx, id, "A"), nil)
 	stale(t, b, id, harness.UserMessages("E"), "B", "A")
 }
 
@@ -148,7 +148,7 @@ func testInvariants(t *testing.T) {
 			for n := range turns / 2 {
 				turn := events.TurnID(fmt.Sprintf("t%d-%d", i, n))
 				_, err := h.Run(b.Ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
-				harness.WantError(t, "turn", err, nil)
+				runtest.WantError(t, "turn", err, nil)
 			}
 		})
 	}
@@ -159,19 +159,19 @@ func testInvariants(t *testing.T) {
 		runtest.NoError(t, s.Apply(e))
 		checkInvariants(t, s)
 	}
-	harness.Equal(t, "turns", s.Turns, turns)
+	runtest.Equal(t, "turns", s.Turns, turns)
 }
 
 // disturb makes the requests that hosts make while turns run.
 func disturb(b *harness.System, h *session.Host, id events.SessionID, tag string) {
 	_, err := h.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("same", "m"+tag)})
-	harness.WantError(b.T, "append", err, nil)
+	runtest.WantError(b.T, "append", err, nil)
 	_, err = h.Inject(b.Ctx, id, api.InjectRequest{ID: events.InputID("i" + tag), Parts: []events.Part{harness.Text("psst")}})
-	harness.WantError(b.T, "inject", err, nil)
+	runtest.WantError(b.T, "inject", err, nil)
 	_, err = h.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: events.FrameID("f" + tag), Reason: "compaction", Nodes: harness.UserMessages("seed" + tag)})
-	harness.WantError(b.T, "open frame", err, nil)
+	runtest.WantError(b.T, "open frame", err, nil)
 	if err := h.BranchTo(b.Ctx, id, ""); err != nil {
-		harness.WantError(b.T, "branch", err, api.ErrTurnRunning)
+		runtest.WantError(b.T, "branch", err, api.ErrTurnRunning)
 	}
 }
 
@@ -180,7 +180,7 @@ func checkInvariants(t *testing.T, s *projector.State) {
 	t.Helper()
 	runtest.WantError(t, fmt.Sprintf("at %d", s.Seq), s.Check(), nil)
 	nodes, err := s.AllNodes()
-	harness.WantError(t, "nodes", err, nil)
+	runtest.WantError(t, "nodes", err, nil)
 	position := make(map[events.NodeID]int)
 	for i, n := range nodes {
 		if _, twice := position[n.ID]; twice {
@@ -200,5 +200,5 @@ func checkInvariants(t *testing.T, s *projector.State) {
 			active++
 		}
 	}
-	harness.Equal(t, "active frames", active, 1)
+	runtest.Equal(t, "active frames", active, 1)
 }

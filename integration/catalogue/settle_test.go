@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -34,9 +35,9 @@ func testInputsEndOnce(t *testing.T) {
 			for n := range each {
 				name := fmt.Sprintf("i%d-%d", i, n)
 				_, err := h.Inject(b.Ctx, id, api.InjectRequest{ID: events.InputID(name), Parts: []events.Part{harness.Text(name)}})
-				harness.WantError(t, "inject", err, nil)
+				runtest.WantError(t, "inject", err, nil)
 				_, err = h.Submit(b.Ctx, id, api.TurnRequest{ID: events.TurnID("t" + name), Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
-				harness.WantError(t, "submit", err, nil)
+				runtest.WantError(t, "submit", err, nil)
 			}
 		})
 	}
@@ -62,8 +63,8 @@ func testInputsEndOnce(t *testing.T) {
 	for i := range hosts {
 		for n := range each {
 			name := fmt.Sprintf("i%d-%d", i, n)
-			harness.Equal(t, "messages of "+name, strings.Count(all, name+"\n"), 1)
-			harness.Equal(t, "times that "+name+" was taken", inputsAccepted[events.InputID(name)], 1)
+			runtest.Equal(t, "messages of "+name, strings.Count(all, name+"\n"), 1)
+			runtest.Equal(t, "times that "+name+" was taken", inputsAccepted[events.InputID(name)], 1)
 		}
 	}
 	harness.VerifyHistory(t, b.Bus, id)
@@ -113,13 +114,13 @@ func commitWhole(t *testing.T, kind events.Kind, cut string, at func(size int) i
 			t.Errorf("cut %s, %s: got %s, want a commit whole or not at all", cut, when, got)
 		}
 		waits := len(b.StateOf(id).Inputs)
-		harness.Equal(t, "cut "+cut+", "+when+": inputs that wait or were taken", waits+inputsAccepted, 1)
+		runtest.Equal(t, "cut "+cut+", "+when+": inputs that wait or were taken", waits+inputsAccepted, 1)
 	}
 	finished := bustest.KilledIn(t, b.Server, string(kind), at, func(ctx context.Context, victim *bus.Bus) error {
 		first := func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 			if req.Iteration == 0 { // for the checkpoint behind the first reply
 				_, err := b.Inject(ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("and this")}})
-				harness.WantError(t, "inject", err, nil)
+				runtest.WantError(t, "inject", err, nil)
 			}
 			return reads(ctx, req)
 		}
@@ -131,14 +132,14 @@ func commitWhole(t *testing.T, kind events.Kind, cut string, at func(size int) i
 		stopNow(w)
 		return ctx.Err()
 	})
-	harness.Equal(t, "turn was over before it was cut "+cut, finished, false)
+	runtest.Equal(t, "turn was over before it was cut "+cut, finished, false)
 	checkWhole("before another goes on")
 	w := scriptedNode(b, b.Bus, reads)
-	harness.WantError(t, "start", w.Start(b.Ctx), nil)
+	runtest.WantError(t, "start", w.Start(b.Ctx), nil)
 	defer stopNow(w)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	checkWhole("at the end")
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant one", "user and this", "assistant two"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant one", "user and this", "assistant two"})
 }
 
 // testCommandsFirst sends commands and then inputs to a session whose turn runs. Commands do not wait for the
@@ -151,37 +152,37 @@ func testCommandsFirst(t *testing.T) {
 	b.StartTurn(id, "t0", harness.Text("turn t0"))
 	harness.Receive(b, "the start", started)
 	model := func(s string) {
-		harness.WantError(t, "configure", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
+		runtest.WantError(t, "configure", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 			c.Model += s
 			return c
 		}}), nil)
 	}
 	model("large")
 	_, err := b.RefreshCatalog(b.Ctx, id)
-	harness.WantError(t, "refresh", err, nil)
+	runtest.WantError(t, "refresh", err, nil)
 	_, err = b.SetToolsAvailability(b.Ctx, id, []string{"b"}, "off")
-	harness.WantError(t, "availability", err, nil)
+	runtest.WantError(t, "availability", err, nil)
 	model("-2")
 	_, err = b.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("input")}})
-	harness.WantError(t, "inject", err, nil)
+	runtest.WantError(t, "inject", err, nil)
 	for _, turn := range []events.TurnID{"t1", "t2"} {
 		b.StartTurn(id, turn, harness.Text("turn "+string(turn)))
 	}
 	close(release)
 	b.AwaitTurn(id, "t2")
-	harness.EqualLists(t, "prompt with the input", b.Model.Prompt(1), []string{"user turn t0", "assistant 0", "user input"})
+	runtest.EqualLists(t, "prompt with the input", b.Model.Prompt(1), []string{"user turn t0", "assistant 0", "user input"})
 	for n := 1; n < 4; n++ {
-		harness.Equal(t, fmt.Sprint("model of call ", n), b.Model.Requests()[n].Model, "large-2")
-		harness.EqualLists(t, fmt.Sprint("tools of call ", n), b.Model.Offered(n), []string{"a"})
+		runtest.Equal(t, fmt.Sprint("model of call ", n), b.Model.Requests()[n].Model, "large-2")
+		runtest.EqualLists(t, fmt.Sprint("tools of call ", n), b.Model.Offered(n), []string{"a"})
 	}
 	var order []string
 	for entry, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
-		harness.WantError(t, "read", err, nil)
+		runtest.WantError(t, "read", err, nil)
 		for _, e := range entry.Commit.Events {
 			switch e.Kind {
 			case events.KindSessionConfigured, events.KindToolStateApplied:
 				if e.Turn == "" && entry.Seq > 1 {
-					harness.Equal(t, "events of the commit of a command", len(entry.Commit.Events), 1)
+					runtest.Equal(t, "events of the commit of a command", len(entry.Commit.Events), 1)
 					order = append(order, string(e.Kind))
 				}
 			case events.KindInputInjected, events.KindInputAccepted, events.KindTurnRequested, events.KindTurnStarted:
@@ -192,7 +193,7 @@ func testCommandsFirst(t *testing.T) {
 			}
 		}
 	}
-	harness.EqualLists(t, "order", order, []string{
+	runtest.EqualLists(t, "order", order, []string{
 		"session.configured", "tool.state_applied", "tool.state_applied", "session.configured", "input.injected", "turn.requested t1", "turn.requested t2",
 		"input.accepted t0", "turn.started t1", "turn.started t2",
 	})
@@ -215,8 +216,8 @@ func testSessionsAreIndependent(t *testing.T) {
 			Roles: harness.TurnRoles(),
 			Bus:   bustest.Open(t, b.Server), Providers: map[string]llm.Provider{"scripted": scripted.New(model)}, Provider: "scripted",
 		})
-		harness.WantError(t, "new worker", err, nil)
-		harness.WantError(t, "start", w.Start(b.Ctx), nil)
+		runtest.WantError(t, "new worker", err, nil)
+		runtest.WantError(t, "start", w.Start(b.Ctx), nil)
 		t.Cleanup(func() {
 			now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
 			cancel()
@@ -228,12 +229,12 @@ func testSessionsAreIndependent(t *testing.T) {
 	for _, id := range []events.SessionID{"red", "blue"} {
 		b.Open(api.CreateRequest{ID: id})
 		_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: events.TaskID("task-" + id), Of: events.TaskTool, Producer: string(id)})
-		harness.WantError(t, "register task", err, nil)
+		runtest.WantError(t, "register task", err, nil)
 		seen[id] = make(chan []string, 1)
 		group.Go(func() {
 			var list []string
 			for o, err := range b.Observe(b.Ctx, id, 0) {
-				harness.WantError(t, "observe", err, nil)
+				runtest.WantError(t, "observe", err, nil)
 				if o.Commit != nil {
 					list = append(list, string(o.Commit.Session))
 				}
@@ -251,26 +252,26 @@ func testSessionsAreIndependent(t *testing.T) {
 				_, err := b.Run(b.Ctx, id, api.TurnRequest{
 					ID: events.TurnID(fmt.Sprintf("%s-%d", id, n)), Input: events.TurnInput{Parts: []events.Part{harness.Text(fmt.Sprintf("%s %d", id, n))}},
 				})
-				harness.WantError(t, "run", err, nil)
+				runtest.WantError(t, "run", err, nil)
 			}
-			harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "done"), nil)
+			runtest.WantError(t, "close", b.CloseSession(b.Ctx, id, "done"), nil)
 		})
 	}
 	group.Wait()
 	for id, other := range map[events.SessionID]string{"red": "blue", "blue": "red"} {
 		list := harness.Receive(b, "observed", seen[id])
-		harness.Equal(t, "foreign things observed in "+string(id), slices.ContainsFunc(list, func(s string) bool { return s != string(id) }), false)
+		runtest.Equal(t, "foreign things observed in "+string(id), slices.ContainsFunc(list, func(s string) bool { return s != string(id) }), false)
 		messages := b.Messages(id)
-		harness.Equal(t, "messages of "+string(id), len(messages), 2*turns)
-		harness.Equal(t, "words of "+other+" in "+string(id), strings.Contains(strings.Join(messages, "\n"), other), false)
+		runtest.Equal(t, "messages of "+string(id), len(messages), 2*turns)
+		runtest.Equal(t, "words of "+other+" in "+string(id), strings.Contains(strings.Join(messages, "\n"), other), false)
 		tasks, err := b.Tasks(b.Ctx, id)
-		harness.WantError(t, "tasks", err, nil)
-		harness.Equal(t, "tasks of "+string(id), len(tasks), 1)
-		harness.Equal(t, "task of "+string(id), tasks[0].Producer, string(id))
+		runtest.WantError(t, "tasks", err, nil)
+		runtest.Equal(t, "tasks of "+string(id), len(tasks), 1)
+		runtest.Equal(t, "task of "+string(id), tasks[0].Producer, string(id))
 		var used int64
 		for _, row := range b.StateOf(id).Ledger {
 			used += row.Usage.Input
 		}
-		harness.Equal(t, "input tokens of "+string(id), used, map[events.SessionID]int64{"red": 5, "blue": 3}[id]*turns)
+		runtest.Equal(t, "input tokens of "+string(id), used, map[events.SessionID]int64{"red": 5, "blue": 3}[id]*turns)
 	}
 }

@@ -55,7 +55,7 @@ func (k *statefulPlugin) Restore(meta plugin.Meta, artifacts plugin.SnapshotRead
 func stackOf(t *testing.T, factories ...plugin.Factory) *plugin.Stack {
 	t.Helper()
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
-	harness.WantError(t, "host", err, nil)
+	runtest.WantError(t, "host", err, nil)
 	s, err := builder.BuildStack(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
 	runtest.NoError(t, err)
 	return s
@@ -68,14 +68,14 @@ func testRestoreMissing(t *testing.T) {
 		{Plugin: "gone", Version: "1", Revision: 9, State: []byte(`{}`)},
 		{Plugin: "a", Version: "old", Revision: 7, State: []byte(`{"x":1}`), Artifacts: []events.Artifact{{Name: "note", Data: []byte("hi")}}},
 	})
-	harness.WantError(t, "restore", err, nil)
-	harness.EqualLists(t, "restores of a", a.restored, []string{`a old@7 {"x":1} "hi"`})
-	harness.EqualLists(t, "restores of b", b.restored, []string{`b 2@5 nil ""`})
-	harness.WantError(t, "restore nothing", s.Restore(nil), nil)
-	harness.EqualLists(t, "restores of a", a.restored[1:], []string{`a 1@7 nil ""`})
+	runtest.WantError(t, "restore", err, nil)
+	runtest.EqualLists(t, "restores of a", a.restored, []string{`a old@7 {"x":1} "hi"`})
+	runtest.EqualLists(t, "restores of b", b.restored, []string{`b 2@5 nil ""`})
+	runtest.WantError(t, "restore nothing", s.Restore(nil), nil)
+	runtest.EqualLists(t, "restores of a", a.restored[1:], []string{`a 1@7 nil ""`})
 	a.fails = harness.ErrPlugin
-	harness.WantError(t, "a restore that fails", s.Restore(nil), plugin.ErrSnapshot)
-	harness.Equal(t, "restores after it", len(b.restored), 2)
+	runtest.WantError(t, "a restore that fails", s.Restore(nil), plugin.ErrSnapshot)
+	runtest.Equal(t, "restores after it", len(b.restored), 2)
 
 	// Another node: the history has the state of one of two plugins.
 	kept, fresh := &statefulPlugin{id: "kept", version: "1"}, &statefulPlugin{id: "fresh", version: "3", revision: 4}
@@ -89,11 +89,11 @@ func testRestoreMissing(t *testing.T) {
 	id := bd.Open(api.CreateRequest{})
 	bd.RunTurn(id, "t1", harness.Text("hello"))
 	kill()
-	harness.Equal(t, "restores of a new session", len(kept.restored), 0)
+	runtest.Equal(t, "restores of a new session", len(kept.restored), 0)
 	bd.StartNodeOn(bd.Bus, kept.factory(), fresh.factory())
 	bd.RunTurn(id, "t2", harness.Text("hello"))
-	harness.EqualLists(t, "restores of what was saved", kept.restored, []string{`kept 1@1 {"at":1} "of kept"`})
-	harness.EqualLists(t, "restores of what was not", fresh.restored, []string{`fresh 3@4 nil ""`})
+	runtest.EqualLists(t, "restores of what was saved", kept.restored, []string{`kept 1@1 {"at":1} "of kept"`})
+	runtest.EqualLists(t, "restores of what was not", fresh.restored, []string{`fresh 3@4 nil ""`})
 }
 
 func testSnapshotCurrent(t *testing.T) {
@@ -102,13 +102,13 @@ func testSnapshotCurrent(t *testing.T) {
 	now := func() []projector.PluginState {
 		t.Helper()
 		list, err := s.Snapshot()
-		harness.WantError(t, "snapshot", err, nil)
+		runtest.WantError(t, "snapshot", err, nil)
 		return list
 	}
 	saved := now()
 	current := func(what string, prev []projector.PluginState, want bool) {
 		t.Helper()
-		harness.Equal(t, what, s.SnapshotIsCurrent(prev), want)
+		runtest.Equal(t, what, s.SnapshotIsCurrent(prev), want)
 	}
 	current("unchanged", saved, true)
 	current("none", nil, false)
@@ -125,8 +125,8 @@ func testSnapshotCurrent(t *testing.T) {
 	current("saved again", now(), true)
 	b.fails = harness.ErrPlugin
 	_, err := s.Snapshot()
-	harness.WantError(t, "a plugin that cannot be saved", err, plugin.ErrSnapshot)
-	harness.WantError(t, "its reason", err, harness.ErrPlugin)
+	runtest.WantError(t, "a plugin that cannot be saved", err, plugin.ErrSnapshot)
+	runtest.WantError(t, "its reason", err, harness.ErrPlugin)
 }
 
 // versioned is a plugin that has only a version and a revision. The first one has the protocol.
@@ -151,15 +151,15 @@ func testFingerprint(t *testing.T) {
 	of := func(factories ...plugin.Factory) uint64 {
 		t.Helper()
 		builder, err := plugin.NewBuilder(plugin.BuilderConfig{Factories: factories})
-		harness.WantError(t, "host", err, nil)
+		runtest.WantError(t, "host", err, nil)
 		s, err := builder.BuildStack(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
 		runtest.NoError(t, err)
 		return s.Fingerprint()
 	}
-	harness.Equal(t, "no plugins", new(plugin.Stack).Fingerprint(), 1449310910991872227)
-	harness.Equal(t, "a", of(first), 5704449632108811846)
-	harness.Equal(t, "a, b", of(first, versioned("b", "2", 7)), 17452572604983570468)
-	harness.Equal(t, "b, a", of(versioned("b", "2", 7), first), 17877638098501781793)
+	runtest.Equal(t, "no plugins", new(plugin.Stack).Fingerprint(), 1449310910991872227)
+	runtest.Equal(t, "a", of(first), 5704449632108811846)
+	runtest.Equal(t, "a, b", of(first, versioned("b", "2", 7)), 17452572604983570468)
+	runtest.Equal(t, "b, a", of(versioned("b", "2", 7), first), 17877638098501781793)
 	a.revision++
 	if got := of(first); got == 5704449632108811846 {
 		t.Errorf("after a change: got %d, want another", got)
@@ -197,14 +197,14 @@ func testActionSession(t *testing.T) {
 		{"forbidden", "", true, "", api.ErrUnexpectedSession},
 	} {
 		got, err := s.InvokeAction(t.Context(), c.action, nil, c.session, c.toCurrent, plugin.Absent{})
-		harness.WantError(t, fmt.Sprintf("%s with %q, default %v", c.action, c.session, c.toCurrent), err, c.err)
-		harness.Equal(t, c.action, got.Text, c.text)
+		runtest.WantError(t, fmt.Sprintf("%s with %q, default %v", c.action, c.session, c.toCurrent), err, c.err)
+		runtest.Equal(t, c.action, got.Text, c.text)
 	}
 	b := harness.StartIdle(t)
 	b.StartNode(actions())
 	id := b.Open(api.CreateRequest{ID: "here"})
 	for action, want := range map[string]string{"required": "of here", "optional": "of here", "forbidden": "of "} {
-		harness.Equal(t, action+" through the host", b.Act(id, action, "{}").Text, want)
+		runtest.Equal(t, action+" through the host", b.Act(id, action, "{}").Text, want)
 	}
 }
 
@@ -227,22 +227,22 @@ func testActionCall(t *testing.T) {
 		return plugin.CallAction[in](t.Context(), s, name, args, "", true, plugin.Absent{})
 	}
 	got, err := call("double", in{21})
-	harness.WantError(t, "double", err, nil)
-	harness.Equal(t, "output", got.N, 42)
+	runtest.WantError(t, "double", err, nil)
+	runtest.Equal(t, "output", got.N, 42)
 	_, err = call("unknown", in{})
-	harness.WantError(t, "unknown action", err, api.ErrUnknownAction)
+	runtest.WantError(t, "unknown action", err, api.ErrUnknownAction)
 	for name, want := range map[string]string{
 		"unknown": "unknown", "later": "pending", "garbled": "output", "refuses": "not today", "fails": harness.ErrPlugin.Error(), "panics": "ouch",
 	} {
 		_, err := call(name, in{})
-		harness.WantError(t, name, err, api.ErrInvoke)
+		runtest.WantError(t, name, err, api.ErrInvoke)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q in it", name, err, want)
 		}
 	}
 	for name, args := range map[string]any{"no JSON": math.Inf(1), "of another type": "x"} {
 		_, err := call("double", args)
-		harness.WantError(t, "arguments "+name, err, api.ErrInvoke)
+		runtest.WantError(t, "arguments "+name, err, api.ErrInvoke)
 		if err == nil || !strings.Contains(err.Error(), "invalid double args") {
 			t.Errorf("arguments %s: got %v, want it to tell of them", name, err)
 		}
@@ -259,23 +259,23 @@ func testLiveTwice(t *testing.T) {
 			return harness.Registration(func(*plugin.Registrar) {}), nil
 		}),
 	}})
-	harness.WantError(t, "host", err, nil)
+	runtest.WantError(t, "host", err, nil)
 	build := func(id events.SessionID) (*plugin.Stack, error) {
 		return builder.BuildStack(t.Context(), plugin.BuildContext{Session: id}, nil)
 	}
 	_, err = build("s1")
-	harness.WantError(t, "a build that fails", err, plugin.ErrRegistration)
+	runtest.WantError(t, "a build that fails", err, plugin.ErrRegistration)
 	broken = false
 	first, err := build("s1") // the failure left nothing behind
-	harness.WantError(t, "build", err, nil)
+	runtest.WantError(t, "build", err, nil)
 	_, err = build("s1")
-	harness.WantError(t, "build again", err, plugin.ErrRegistration)
+	runtest.WantError(t, "build again", err, plugin.ErrRegistration)
 	if err == nil || !strings.Contains(err.Error(), "s1") {
 		t.Errorf("build again: got %v, want it to name the session", err)
 	}
 	_, err = build("s2")
-	harness.WantError(t, "another session", err, nil)
+	runtest.WantError(t, "another session", err, nil)
 	first.Close()
 	_, err = build("s1")
-	harness.WantError(t, "build after the close", err, nil)
+	runtest.WantError(t, "build after the close", err, nil)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -49,22 +50,22 @@ func testCancelModel(t *testing.T) {
 	harness.Receive(b, "the start", started)
 	b.CancelTurn(id, "t1", api.CancelRequest{ID: "r1", Reason: "enough"}, api.CancelRequested)
 	record := b.AwaitTurn(id, "t1")
-	harness.Equal(t, "end", record.End, events.EndCancelled)
+	runtest.Equal(t, "end", record.End, events.EndCancelled)
 	want := []string{"user hello", `assistant k:add{"A":1,"B":2}`, "user k=3"}
-	harness.EqualLists(t, "messages", b.Messages(id), want)
-	harness.Equal(t, "evidence", harness.Find[*events.TurnCancelRequested](b, id)[0].Request, "r1")
+	runtest.EqualLists(t, "messages", b.Messages(id), want)
+	runtest.Equal(t, "evidence", harness.Find[*events.TurnCancelRequested](b, id)[0].Request, "r1")
 	cut := harness.Find[*events.ModelInterrupted](b, id)
-	harness.Equal(t, "interrupted replies", len(cut), 1)
-	harness.EqualLists(t, "what came of it", harness.Transcript([]events.Message{{Parts: cut[0].Parts}}), []string{" hm half a"})
-	harness.Equal(t, "what it cost", cut[0].Usage, events.Usage{Input: 7, Output: 2})
-	harness.Equal(t, "usage of the turn", record.Usage, events.Usage{Input: 17, Output: 7})
-	harness.Equal(t, "usage by model", b.StateOf(id).Usage().ByModel["m-1"], cut[0].Usage)
+	runtest.Equal(t, "interrupted replies", len(cut), 1)
+	runtest.EqualLists(t, "what came of it", harness.Transcript([]events.Message{{Parts: cut[0].Parts}}), []string{" hm half a"})
+	runtest.Equal(t, "what it cost", cut[0].Usage, events.Usage{Input: 7, Output: 2})
+	runtest.Equal(t, "usage of the turn", record.Usage, events.Usage{Input: 17, Output: 7})
+	runtest.Equal(t, "usage by model", b.StateOf(id).Usage().ByModel["m-1"], cut[0].Usage)
 	assembled, err := b.AssembledTurn(b.Ctx, id, "t1")
-	harness.WantError(t, "assembled", err, nil)
-	harness.Equal(t, "raw text", assembled.Output.RawText, "half a")
-	harness.Equal(t, "writes of the end", commitOf[*events.ModelInterrupted](b, id), commitOf[*events.TurnCompleted](b, id))
+	runtest.WantError(t, "assembled", err, nil)
+	runtest.Equal(t, "raw text", assembled.Output.RawText, "half a")
+	runtest.Equal(t, "writes of the end", commitOf[*events.ModelInterrupted](b, id), commitOf[*events.TurnCompleted](b, id))
 	b.RunTurn(id, "t2", harness.Text("go on"))
-	harness.EqualLists(t, "next prompt", b.Model.Prompt(2), append(want, "user go on"))
+	runtest.EqualLists(t, "next prompt", b.Model.Prompt(2), append(want, "user go on"))
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -72,7 +73,7 @@ func testCancelModel(t *testing.T) {
 func commitOf[P events.Payload](b *harness.System, id events.SessionID) events.Seq {
 	b.T.Helper()
 	for entry, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
-		harness.WantError(b.T, "read", err, nil)
+		runtest.WantError(b.T, "read", err, nil)
 		for i := range entry.Commit.Events {
 			if _, ok := entry.Commit.Events[i].Payload.(P); ok {
 				return entry.Seq
@@ -98,15 +99,15 @@ func TestFailedReplyKept(t *testing.T) {
 		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) { return nil, nil })
 	}))
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("hello")).End, events.EndProviderError)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("hello")).End, events.EndProviderError)
 	cut := harness.Find[*events.ModelInterrupted](b, id)
-	harness.Equal(t, "interrupted replies", len(cut), 1)
-	harness.Equal(t, "failures", len(harness.Find[*events.ModelFailed](b, id)), 1)
-	harness.EqualLists(t, "what came of it", harness.Transcript([]events.Message{{Parts: cut[0].Parts}}), []string{" second half"})
-	harness.Equal(t, "what it cost", cut[0].Usage, events.Usage{Input: 6, Output: 2})
-	harness.Equal(t, "attempts", cut[0].Attempts, 2)
+	runtest.Equal(t, "interrupted replies", len(cut), 1)
+	runtest.Equal(t, "failures", len(harness.Find[*events.ModelFailed](b, id)), 1)
+	runtest.EqualLists(t, "what came of it", harness.Transcript([]events.Message{{Parts: cut[0].Parts}}), []string{" second half"})
+	runtest.Equal(t, "what it cost", cut[0].Usage, events.Usage{Input: 6, Output: 2})
+	runtest.Equal(t, "attempts", cut[0].Attempts, 2)
 	b.RunTurn(id, "t2", harness.Text("go on"))
-	harness.EqualLists(t, "next prompt", b.Model.Prompt(2), []string{"user hello", "user go on"})
+	runtest.EqualLists(t, "next prompt", b.Model.Prompt(2), []string{"user hello", "user go on"})
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -125,18 +126,18 @@ func testCancelTool(t *testing.T) {
 	harness.Receive(b, "the start", started)
 	b.AwaitState(id, "first result", func(s *projector.State) bool { t := s.Turn(); return t != nil && len(t.Calls) == 2 && t.Calls[0].Done })
 	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 	var outcomes []events.Outcome
 	for _, p := range harness.Find[*events.ToolReturned](b, id) {
 		for _, r := range p.Results {
 			outcomes = append(outcomes, r.Outcome)
 		}
 	}
-	harness.EqualLists(t, "outcomes", outcomes, []events.Outcome{events.OutcomeSuccess, events.OutcomeCancelled})
+	runtest.EqualLists(t, "outcomes", outcomes, []events.Outcome{events.OutcomeSuccess, events.OutcomeCancelled})
 	b.RunTurn(id, "t2", harness.Text("go on"))
 	results := b.Model.Requests()[1].Messages[2].Parts
-	harness.Equal(t, "results in the next prompt", len(results), 2)
-	harness.Equal(t, "outcome in the next prompt", results[1].Outcome, events.OutcomeCancelled)
+	runtest.Equal(t, "results in the next prompt", len(results), 2)
+	runtest.Equal(t, "outcome in the next prompt", results[1].Outcome, events.OutcomeCancelled)
 }
 
 func testCancelLate(t *testing.T) {
@@ -145,10 +146,10 @@ func testCancelLate(t *testing.T) {
 	b.RunTurn(id, "t1", harness.Text("hello"))
 	before := b.LastSeq(id)
 	b.CancelTurn(id, "t1", api.CancelRequest{ID: "r1"}, api.CancelCompletionWon)
-	harness.Equal(t, "last sequence", b.LastSeq(id), before)
+	runtest.Equal(t, "last sequence", b.LastSeq(id), before)
 	r, err := b.Await(b.Ctx, id, "t1")
-	harness.WantError(t, "await", err, nil)
-	harness.Equal(t, "end", r.End, events.EndFinished)
+	runtest.WantError(t, "await", err, nil)
+	runtest.Equal(t, "end", r.End, events.EndFinished)
 }
 
 func testCancelTwice(t *testing.T) {
@@ -164,14 +165,14 @@ func testCancelTwice(t *testing.T) {
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Receive(b, "the start", started)
 	one := api.CancelRequest{ID: "r1", Origin: "user", Reason: "first"}
-	harness.Equal(t, "evidence", b.CancelTurn(id, "t1", one, api.CancelRequested), one)
+	runtest.Equal(t, "evidence", b.CancelTurn(id, "t1", one, api.CancelRequested), one)
 	got, evidence, err := b.OtherHost().Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: "r2", Reason: "second"})
 	close(release)
-	harness.WantError(t, "second cancel", err, nil)
-	harness.Equal(t, "second receipt", got, api.CancelAlreadyRequested)
-	harness.Equal(t, "second evidence", evidence, one)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
-	harness.Equal(t, "cancels in the history", len(harness.Find[*events.TurnCancelRequested](b, id)), 1)
+	runtest.WantError(t, "second cancel", err, nil)
+	runtest.Equal(t, "second receipt", got, api.CancelAlreadyRequested)
+	runtest.Equal(t, "second evidence", evidence, one)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+	runtest.Equal(t, "cancels in the history", len(harness.Find[*events.TurnCancelRequested](b, id)), 1)
 }
 
 func testInvalidInput(t *testing.T) {
@@ -179,31 +180,31 @@ func testInvalidInput(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	missing := events.BlobRef{Digest: strings.Repeat("0", 64), Size: 3}
 	r := b.RunTurn(id, "t1", harness.Text("look"), events.Part{Kind: events.PartAttachment, MediaType: "image/png", Blob: missing})
-	harness.Equal(t, "end", r.End, events.EndInvalidInput)
-	harness.Equal(t, "kind", r.Issue.Kind, "input_validation")
-	harness.Equal(t, "code", r.Issue.Code, "invalid_turn_input")
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 0)
+	runtest.Equal(t, "end", r.End, events.EndInvalidInput)
+	runtest.Equal(t, "kind", r.Issue.Kind, "input_validation")
+	runtest.Equal(t, "code", r.Issue.Code, "invalid_turn_input")
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 0)
 }
 
 func testEmptyReply(t *testing.T) {
 	b := harness.Start(t, harness.Reply(), harness.Reply(harness.Text(" \n")), harness.Reply(), harness.Reply(harness.Text("hi")))
 	id := b.Open(api.CreateRequest{})
 	wantUnfinished(b, id, "t1", "empty_response", 2)
-	harness.Equal(t, "text of the next turn", b.RunTurn(id, "t2", harness.Text("hello")).Text, "hi")
-	harness.EqualLists(t, "failed tries of the next turn", failedTries(b, id), []string{"unfinished empty_response"})
+	runtest.Equal(t, "text of the next turn", b.RunTurn(id, "t2", harness.Text("hello")).Text, "hi")
+	runtest.EqualLists(t, "failed tries of the next turn", failedTries(b, id), []string{"unfinished empty_response"})
 }
 
 // wantUnfinished runs a turn whose model is asked twice, the last times of calls, and expects that reason for its end.
 func wantUnfinished(b *harness.System, id events.SessionID, turn events.TurnID, code string, calls int) {
 	b.T.Helper()
 	r := b.RunTurn(id, turn, harness.Text("hello"))
-	harness.Equal(b.T, "end", r.End, events.EndProviderError)
-	harness.Equal(b.T, "code", r.Issue.Code, code)
-	harness.Equal(b.T, "model calls", len(b.Model.Requests()), calls)
+	runtest.Equal(b.T, "end", r.End, events.EndProviderError)
+	runtest.Equal(b.T, "code", r.Issue.Code, code)
+	runtest.Equal(b.T, "model calls", len(b.Model.Requests()), calls)
 	failed := harness.Find[*events.ModelFailed](b, id)
-	harness.Equal(b.T, "failures", len(failed), 1)
-	harness.Equal(b.T, "attempts", failed[0].Attempts, 2)
-	harness.Equal(b.T, "first try", failed[0].Failed[0].Code, code)
+	runtest.Equal(b.T, "failures", len(failed), 1)
+	runtest.Equal(b.T, "attempts", failed[0].Attempts, 2)
+	runtest.Equal(b.T, "first try", failed[0].Failed[0].Code, code)
 }
 
 // failedTries are the failed tries before the session's replies.
@@ -230,39 +231,39 @@ func testLimit(t *testing.T) {
 	b.StartWorker(b.Bus)
 	id := b.Open(api.CreateRequest{Config: events.Config{MaxIterations: 1}})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.Equal(t, "end", r.End, events.EndMaxTurns)
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 1)
+	runtest.Equal(t, "end", r.End, events.EndMaxTurns)
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 1)
 	want := []string{"user hello", `assistant k:add{"A":1,"B":2}`, "user k=3", "system turn limit reached (1)"}
-	harness.EqualLists(t, "messages", b.Messages(id), want)
+	runtest.EqualLists(t, "messages", b.Messages(id), want)
 	b.RunTurn(id, "t2", harness.Text("go on"))
-	harness.EqualLists(t, "next prompt", b.Model.Prompt(1), append(want, "user go on"))
+	runtest.EqualLists(t, "next prompt", b.Model.Prompt(1), append(want, "user go on"))
 }
 
 func testOutputLimit(t *testing.T) {
 	b := harness.Start(t, harness.ReplyStopped(events.StopOutputLimit, events.Usage{Input: 5, Output: 100}, harness.Text("half")))
 	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.Equal(t, "end", r.End, events.EndIncomplete)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant half"})
+	runtest.Equal(t, "end", r.End, events.EndIncomplete)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant half"})
 }
 
 func testOverflow(t *testing.T) {
 	b := harness.Start(t, harness.ReplyStopped(events.StopOutputLimit, events.Usage{Input: 90, CacheRead: 6}))
 	r := b.RunTurn(b.Open(api.CreateRequest{Config: events.Config{ContextWindow: 100}}), "t1", harness.Text("hello"))
-	harness.Equal(t, "end", r.End, events.EndProviderError)
-	harness.Equal(t, "code", r.Issue.Code, "context_overflow")
+	runtest.Equal(t, "end", r.End, events.EndProviderError)
+	runtest.Equal(t, "code", r.Issue.Code, "context_overflow")
 }
 
 func testRetry(t *testing.T) {
 	b := harness.Start(t, harness.Fail(llm.KindRateLimit, "429"), harness.Fail(llm.KindServer, ""), harness.Reply(harness.Text("hi")))
 	id := b.Open(api.CreateRequest{})
 	live, err := b.Bus.Live(id, 1024)
-	harness.WantError(t, "watch", err, nil)
+	runtest.WantError(t, "watch", err, nil)
 	defer live.Close()
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.Equal(t, "end", r.End, events.EndFinished)
-	harness.Equal(t, "text", r.Text, "hi")
-	harness.Equal(t, "attempts", harness.Find[*events.ModelReplied](b, id)[0].Attempts, 3)
+	runtest.Equal(t, "end", r.End, events.EndFinished)
+	runtest.Equal(t, "text", r.Text, "hi")
+	runtest.Equal(t, "attempts", harness.Find[*events.ModelReplied](b, id)[0].Attempts, 3)
 	var failed []int64
 	for { // messages that were published before the turn's end have arrived before it
 		m := bus.ParseLive(harness.Receive(b, "the turn's end", live.C))
@@ -273,26 +274,26 @@ func testRetry(t *testing.T) {
 			continue
 		}
 		data, err := b.Bus.Delta(m)
-		harness.WantError(t, "delta", err, nil)
+		runtest.WantError(t, "delta", err, nil)
 		var d api.Delta
 		if events.DecodePayload(data, &d) == nil && !d.Retry.IsZero() {
 			failed = append(failed, d.Retry.Attempt)
-			harness.Equal(t, "attempts allowed", d.Retry.Attempts, 4)
+			runtest.Equal(t, "attempts allowed", d.Retry.Attempts, 4)
 		}
 	}
-	harness.EqualLists(t, "failed attempts told", failed, []int64{1, 2})
+	runtest.EqualLists(t, "failed attempts told", failed, []int64{1, 2})
 }
 
 func testProviderError(t *testing.T) {
 	b := harness.Start(t, harness.Fail(llm.KindAuth, "no_key"), harness.Reply(harness.Text("hi")))
 	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.Equal(t, "end", r.End, events.EndProviderError)
-	harness.Equal(t, "kind", r.Issue.Kind, "provider")
-	harness.Equal(t, "code", r.Issue.Code, "no_key")
-	harness.Equal(t, "failures", harness.Find[*events.ModelFailed](b, id)[0].Error, "auth")
-	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("again")).Text, "hi")
-	harness.EqualLists(t, "next prompt", b.Model.Prompt(1), []string{"user hello", "user again"})
+	runtest.Equal(t, "end", r.End, events.EndProviderError)
+	runtest.Equal(t, "kind", r.Issue.Kind, "provider")
+	runtest.Equal(t, "code", r.Issue.Code, "no_key")
+	runtest.Equal(t, "failures", harness.Find[*events.ModelFailed](b, id)[0].Error, "auth")
+	runtest.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("again")).Text, "hi")
+	runtest.EqualLists(t, "next prompt", b.Model.Prompt(1), []string{"user hello", "user again"})
 }
 
 func testMalformedArgs(t *testing.T) {
@@ -304,9 +305,9 @@ func testMalformedArgs(t *testing.T) {
 	b.StartWorker(b.Bus)
 	id := b.Open(api.CreateRequest{})
 	wantUnfinished(b, id, "t1", "cut_call", 2)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello"})
-	harness.Equal(t, "text of the next turn", b.RunTurn(id, "t2", harness.Text("again")).Text, "hi")
-	harness.Equal(t, "calls that ran", ran.Load(), 0)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello"})
+	runtest.Equal(t, "text of the next turn", b.RunTurn(id, "t2", harness.Text("again")).Text, "hi")
+	runtest.Equal(t, "calls that ran", ran.Load(), 0)
 }
 
 // TestUnknownEnd asks once more for a reply without a known end, and for one that ends as with calls and has none.
@@ -324,8 +325,8 @@ func TestUnknownEnd(t *testing.T) {
 			b.StartWorker(b.Bus)
 			id := b.Open(api.CreateRequest{})
 			wantUnfinished(b, id, "t1", "unknown_end", 2)
-			harness.Equal(t, "text of the next turn", b.RunTurn(id, "t2", harness.Text("again")).Text, "hi")
-			harness.Equal(t, "results", len(harness.Find[*events.ToolReturned](b, id)), 0)
+			runtest.Equal(t, "text of the next turn", b.RunTurn(id, "t2", harness.Text("again")).Text, "hi")
+			runtest.Equal(t, "results", len(harness.Find[*events.ToolReturned](b, id)), 0)
 		})
 	}
 }

@@ -67,15 +67,15 @@ func testHiddenNested(t *testing.T) {
 			return s.SpawnHiddenTask(ctx, id, "inner", chain(n+1, ended))
 		}
 	}
-	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "outer", chain(1, gate)), nil)
+	runtest.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "outer", chain(1, gate)), nil)
 	awaited := make(chan error, 1)
 	go func() { awaited <- s.AwaitHiddenTasks(b.Ctx, id) }() // ends with the tasks
 	close(gate)
-	harness.WantError(t, "await", harness.Receive(b, "the await", awaited), nil)
-	harness.EqualLists(t, "done", done, []int{1, 2, 3, 4, 5})
-	harness.Equal(t, "tasks listed", len(b.StateOf(id).Tasks), 0)
-	harness.WantError(t, "await of none", s.AwaitHiddenTasks(b.Ctx, id), nil)
-	harness.WantError(t, "spawn in no session", s.SpawnHiddenTask(b.Ctx, "none", "x", func(context.Context) error { return nil }), events.ErrNoSession)
+	runtest.WantError(t, "await", harness.Receive(b, "the await", awaited), nil)
+	runtest.EqualLists(t, "done", done, []int{1, 2, 3, 4, 5})
+	runtest.Equal(t, "tasks listed", len(b.StateOf(id).Tasks), 0)
+	runtest.WantError(t, "await of none", s.AwaitHiddenTasks(b.Ctx, id), nil)
+	runtest.WantError(t, "spawn in no session", s.SpawnHiddenTask(b.Ctx, "none", "x", func(context.Context) error { return nil }), events.ErrNoSession)
 }
 
 // testHiddenFails has several hidden tasks of which some fail. The await returns the error of the first of them in
@@ -83,18 +83,18 @@ func testHiddenNested(t *testing.T) {
 func testHiddenFails(t *testing.T) {
 	b, id, s := harness.StartWithTasks(t)
 	broken, worse, late, failed := errors.New("broken"), errors.New("worse"), make(chan struct{}), make(chan struct{})
-	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "fine", func(context.Context) error { return nil }), nil)
-	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "bad", func(context.Context) error { <-failed; return broken }), nil)
-	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "worse", func(context.Context) error { defer close(failed); return worse }), nil)
+	runtest.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "fine", func(context.Context) error { return nil }), nil)
+	runtest.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "bad", func(context.Context) error { <-failed; return broken }), nil)
+	runtest.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "worse", func(context.Context) error { defer close(failed); return worse }), nil)
 	ended := make(chan struct{})
-	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "last", func(context.Context) error { defer close(ended); <-late; panic("not awaited") }), nil)
+	runtest.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "last", func(context.Context) error { defer close(ended); <-late; panic("not awaited") }), nil)
 	err := s.AwaitHiddenTasks(b.Ctx, id)
-	harness.WantError(t, "await", err, broken)
-	harness.Equal(t, "another's error", errors.Is(err, worse), false)
-	harness.WantError(t, "second await", s.AwaitHiddenTasks(b.Ctx, id), nil)
+	runtest.WantError(t, "await", err, broken)
+	runtest.Equal(t, "another's error", errors.Is(err, worse), false)
+	runtest.WantError(t, "second await", s.AwaitHiddenTasks(b.Ctx, id), nil)
 	close(late) // it still runs
 	harness.Receive(b, "the end of the one that was left alone", ended)
-	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "panics", func(context.Context) error { panic("oh") }), nil)
+	runtest.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "panics", func(context.Context) error { panic("oh") }), nil)
 	if err := s.AwaitHiddenTasks(b.Ctx, id); err == nil || !strings.Contains(err.Error(), "oh") {
 		t.Errorf("await of a panic: got %v, want an error with what it said", err)
 	}
@@ -127,16 +127,16 @@ func testHiddenAppends(t *testing.T) {
 	b.Host = n.Host()
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.WantError(t, "spawn", harness.Receive(b, "a task", spawned), nil)
+	runtest.WantError(t, "spawn", harness.Receive(b, "a task", spawned), nil)
 	gate <- struct{}{}
-	harness.WantError(t, "await", n.Tasks().AwaitHiddenTasks(b.Ctx, id), nil)
-	harness.WantError(t, "append", harness.Receive(b, "an append", dropped), nil)
+	runtest.WantError(t, "await", n.Tasks().AwaitHiddenTasks(b.Ctx, id), nil)
+	runtest.WantError(t, "append", harness.Receive(b, "an append", dropped), nil)
 	b.RunTurn(id, "t2", harness.Text("again"))
-	harness.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"user hello", "assistant hi", "user memory of t1", "user again"})
-	harness.WantError(t, "spawn", harness.Receive(b, "another task", spawned), nil)
-	harness.WantError(t, "branch", b.BranchTo(b.Ctx, id, "memory of t1"), nil)
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"user hello", "assistant hi", "user memory of t1", "user again"})
+	runtest.WantError(t, "spawn", harness.Receive(b, "another task", spawned), nil)
+	runtest.WantError(t, "branch", b.BranchTo(b.Ctx, id, "memory of t1"), nil)
 	gate <- struct{}{}
-	harness.WantError(t, "await", n.Tasks().AwaitHiddenTasks(b.Ctx, id), nil)
+	runtest.WantError(t, "await", n.Tasks().AwaitHiddenTasks(b.Ctx, id), nil)
 	if err := harness.Receive(b, "another append", dropped); !errors.As(err, new(*api.StaleBranchError)) {
 		t.Errorf("append after a branch: got %v, want a stale branch", err)
 	}
@@ -144,7 +144,7 @@ func testHiddenAppends(t *testing.T) {
 	kill()
 	b.StartNode()
 	b.RunTurn(id, "t3", harness.Text("and again"))
-	harness.EqualLists(t, "prompt on another node", b.Model.Prompt(2), []string{"user hello", "assistant hi", "user memory of t1", "user and again"})
+	runtest.EqualLists(t, "prompt on another node", b.Model.Prompt(2), []string{"user hello", "assistant hi", "user memory of t1", "user and again"})
 }
 
 func testSpawnTwice(t *testing.T) {
@@ -152,38 +152,38 @@ func testSpawnTwice(t *testing.T) {
 	gate := make(chan struct{})
 	b.Spawn(s, id, "k", harness.GatedTask(gate))
 	_, err := s.SpawnManaged(b.Ctx, id, api.TaskRequest{ID: "k"}, harness.GatedTask(gate))
-	harness.WantError(t, "second spawn", err, api.ErrTaskRunning)
+	runtest.WantError(t, "second spawn", err, api.ErrTaskRunning)
 	other, _ := b.StartTasks(bustest.Open(t, b.Server), nil)
 	_, err = other.SpawnManaged(b.Ctx, id, api.TaskRequest{ID: "k"}, harness.GatedTask(gate))
-	harness.WantError(t, "spawn on another node", err, api.ErrTaskRunning)
+	runtest.WantError(t, "spawn on another node", err, api.ErrTaskRunning)
 	close(gate)
-	harness.Equal(t, "summary", b.AwaitTask(id, "k", events.TaskCompleted).Summary, "the gate opened")
+	runtest.Equal(t, "summary", b.AwaitTask(id, "k", events.TaskCompleted).Summary, "the gate opened")
 	b.Spawn(other, id, "k", harness.GatedTask(gate))
 	b.AwaitTask(id, "k", events.TaskCompleted)
-	harness.Equal(t, "records", len(b.StateOf(id).Tasks), 1)
-	harness.Equal(t, "registrations", len(harness.Find[*events.TaskRegistered](b, id)), 2)
+	runtest.Equal(t, "records", len(b.StateOf(id).Tasks), 1)
+	runtest.Equal(t, "registrations", len(harness.Find[*events.TaskRegistered](b, id)), 2)
 }
 
 func testTaskFails(t *testing.T) {
 	b, id, s := harness.StartWithTasks(t)
 	b.Spawn(s, id, "k", func(context.Context, *workers.RunningTask) (string, error) { return "", errors.New("no such page") })
-	harness.Equal(t, "summary", b.AwaitTask(id, "k", events.TaskFailed).Summary, "no such page")
+	runtest.Equal(t, "summary", b.AwaitTask(id, "k", events.TaskFailed).Summary, "no such page")
 	b.Spawn(s, id, "p", func(context.Context, *workers.RunningTask) (string, error) { panic("oh") })
-	harness.Equal(t, "summary of a panic", b.AwaitTask(id, "p", events.TaskFailed).Summary, "panic: oh")
+	runtest.Equal(t, "summary of a panic", b.AwaitTask(id, "p", events.TaskFailed).Summary, "panic: oh")
 }
 
 func testTaskEnded(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	outside(b, id, "k")
-	harness.WantError(t, "complete", b.EndTask(b.Ctx, id, "k", events.TaskCompleted, "42"), nil)
+	runtest.WantError(t, "complete", b.EndTask(b.Ctx, id, "k", events.TaskCompleted, "42"), nil)
 	before := b.LastSeq(id)
-	harness.WantError(t, "complete again", b.EndTask(b.Ctx, id, "k", events.TaskFailed, "no"), nil)
-	harness.WantError(t, "transition", b.TransitionTask(b.Ctx, id, "k", events.TaskRunning), nil)
+	runtest.WantError(t, "complete again", b.EndTask(b.Ctx, id, "k", events.TaskFailed, "no"), nil)
+	runtest.WantError(t, "transition", b.TransitionTask(b.Ctx, id, "k", events.TaskRunning), nil)
 	rec, err := b.CancelTask(b.Ctx, id, "k")
-	harness.WantError(t, "cancel", err, nil)
-	harness.Equal(t, "state", rec.State, events.TaskCompleted)
-	harness.Equal(t, "summary", rec.Summary, "42")
-	harness.Equal(t, "sequence", b.LastSeq(id), before)
+	runtest.WantError(t, "cancel", err, nil)
+	runtest.Equal(t, "state", rec.State, events.TaskCompleted)
+	runtest.Equal(t, "summary", rec.Summary, "42")
+	runtest.Equal(t, "sequence", b.LastSeq(id), before)
 }
 
 func testTaskRunWithoutEnd(t *testing.T) {
@@ -191,11 +191,11 @@ func testTaskRunWithoutEnd(t *testing.T) {
 	outside(b, id, "k")
 	before := b.LastSeq(id)
 	for _, state := range []events.TaskState{events.TaskPending, events.TaskRunning, events.TaskWaiting, events.TaskCancelling} {
-		harness.WantError(t, "complete as "+string(state), b.EndTask(b.Ctx, id, "k", state, ""), nil)
+		runtest.WantError(t, "complete as "+string(state), b.EndTask(b.Ctx, id, "k", state, ""), nil)
 	}
-	harness.WantError(t, "complete unknown", b.EndTask(b.Ctx, id, "x", events.TaskCompleted, ""), nil)
-	harness.Equal(t, "sequence", b.LastSeq(id), before)
-	harness.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskRunning)
+	runtest.WantError(t, "complete unknown", b.EndTask(b.Ctx, id, "x", events.TaskCompleted, ""), nil)
+	runtest.Equal(t, "sequence", b.LastSeq(id), before)
+	runtest.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskRunning)
 }
 
 func testTaskMoves(t *testing.T) {
@@ -209,13 +209,13 @@ func testTaskMoves(t *testing.T) {
 	})
 	b.AwaitTask(id, "k", events.TaskWaiting)
 	for _, state := range []events.TaskState{events.TaskPending, events.TaskCancelling, events.TaskCompleted, events.TaskCancelled} {
-		harness.WantError(t, "transition to "+string(state), b.TransitionTask(b.Ctx, id, "k", state), nil)
+		runtest.WantError(t, "transition to "+string(state), b.TransitionTask(b.Ctx, id, "k", state), nil)
 	}
-	harness.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskWaiting)
-	harness.WantError(t, "transition", b.TransitionTask(b.Ctx, id, "k", events.TaskRunning), nil)
-	harness.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskRunning)
+	runtest.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskWaiting)
+	runtest.WantError(t, "transition", b.TransitionTask(b.Ctx, id, "k", events.TaskRunning), nil)
+	runtest.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskRunning)
 	close(gate)
-	harness.Equal(t, "progress", b.AwaitTask(id, "k", events.TaskCompleted).Message, "waiting")
+	runtest.Equal(t, "progress", b.AwaitTask(id, "k", events.TaskCompleted).Message, "waiting")
 }
 
 func testTaskCancelRequested(t *testing.T) {
@@ -228,24 +228,24 @@ func testTaskCancelRequested(t *testing.T) {
 		return "", context.Cause(ctx)
 	})
 	_, err := b.RequestCancelTask(b.Ctx, id, "k", "enough")
-	harness.WantError(t, "request", err, nil)
-	harness.WantError(t, "cause of the task's end", harness.Receive(b, "the outcome", outcomes), workers.ErrTaskCancelled)
+	runtest.WantError(t, "request", err, nil)
+	runtest.WantError(t, "cause of the task's end", harness.Receive(b, "the outcome", outcomes), workers.ErrTaskCancelled)
 	before := b.LastSeq(id)
-	harness.WantError(t, "transition", b.TransitionTask(b.Ctx, id, "k", events.TaskRunning), nil)
-	harness.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskCancelling)
-	harness.Equal(t, "sequence", b.LastSeq(id), before)
+	runtest.WantError(t, "transition", b.TransitionTask(b.Ctx, id, "k", events.TaskRunning), nil)
+	runtest.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskCancelling)
+	runtest.Equal(t, "sequence", b.LastSeq(id), before)
 	close(gate)
-	harness.Equal(t, "reason", b.AwaitTask(id, "k", events.TaskCancelled).Reason, "enough")
+	runtest.Equal(t, "reason", b.AwaitTask(id, "k", events.TaskCancelled).Reason, "enough")
 }
 
 func testTaskUnknown(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	_, err := b.CancelTask(b.Ctx, id, "x")
-	harness.WantError(t, "cancel", err, api.ErrUnknownTask)
-	harness.WantError(t, "cancel of an unknown task", b.CancelTaskIfKnown(b.Ctx, id, "x"), nil)
+	runtest.WantError(t, "cancel", err, api.ErrUnknownTask)
+	runtest.WantError(t, "cancel of an unknown task", b.CancelTaskIfKnown(b.Ctx, id, "x"), nil)
 	list, err := b.Tasks(b.Ctx, "no-such-session")
-	harness.WantError(t, "list", err, nil)
-	harness.Equal(t, "tasks of no session", len(list), 0)
+	runtest.WantError(t, "list", err, nil)
+	runtest.Equal(t, "tasks of no session", len(list), 0)
 }
 
 func testTaskCallback(t *testing.T) {
@@ -253,28 +253,28 @@ func testTaskCallback(t *testing.T) {
 	calls := make(chan string, 4)
 	for _, name := range []events.TaskID{"near", "far"} {
 		_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: name, OnCancel: func() { calls <- string(name) }})
-		harness.WantError(t, "register", err, nil)
+		runtest.WantError(t, "register", err, nil)
 	}
 	for range 2 {
 		rec, err := b.CancelTask(b.Ctx, id, "near")
-		harness.WantError(t, "cancel", err, nil)
-		harness.Equal(t, "state", rec.State, events.TaskCancelled)
+		runtest.WantError(t, "cancel", err, nil)
+		runtest.Equal(t, "state", rec.State, events.TaskCancelled)
 	}
-	harness.Equal(t, "called", harness.Receive(b, "calls", calls), "near")
+	runtest.Equal(t, "called", harness.Receive(b, "calls", calls), "near")
 	other := b.OtherHost()
 	for range 2 {
 		_, err := other.CancelTask(b.Ctx, id, "far")
-		harness.WantError(t, "cancel elsewhere", err, nil)
+		runtest.WantError(t, "cancel elsewhere", err, nil)
 	}
-	harness.Equal(t, "called", harness.Receive(b, "calls", calls), "far")
-	harness.Equal(t, "more calls", len(calls), 0)
+	runtest.Equal(t, "called", harness.Receive(b, "calls", calls), "far")
+	runtest.Equal(t, "more calls", len(calls), 0)
 }
 
 func testCancelAll(t *testing.T) {
 	b, id, s := harness.StartWithTasks(t)
 	stopped := make(chan error, 1)
 	outside(b, id, "c", "done")
-	harness.WantError(t, "complete", b.EndTask(b.Ctx, id, "done", events.TaskCompleted, ""), nil)
+	runtest.WantError(t, "complete", b.EndTask(b.Ctx, id, "done", events.TaskCompleted, ""), nil)
 	b.Spawn(s, id, "b", func(ctx context.Context, _ *workers.RunningTask) (string, error) {
 		<-ctx.Done()
 		stopped <- context.Cause(ctx)
@@ -283,16 +283,16 @@ func testCancelAll(t *testing.T) {
 	outside(b, id, "a")
 	before := b.LastSeq(id)
 	list, err := b.Worker().RuntimeHost(id, nil, "").CancelTasksExcept(b.Ctx, id, nil)
-	harness.WantError(t, "cancel all", err, nil)
+	runtest.WantError(t, "cancel all", err, nil)
 	var names []events.TaskID
 	for _, rec := range list {
 		names = append(names, rec.ID)
-		harness.Equal(t, "state of "+string(rec.ID), rec.State, events.TaskCancelled)
+		runtest.Equal(t, "state of "+string(rec.ID), rec.State, events.TaskCancelled)
 	}
-	harness.EqualLists(t, "cancelled", names, []events.TaskID{"c", "b", "a"})
-	harness.WantError(t, "what the closure is told", harness.Receive(b, "stopped", stopped), workers.ErrTaskCancelled)
-	harness.Equal(t, "commits", b.LastSeq(id)-before, 1)
-	harness.Equal(t, "done", b.ListedTask(id, "done").State, events.TaskCompleted)
+	runtest.EqualLists(t, "cancelled", names, []events.TaskID{"c", "b", "a"})
+	runtest.WantError(t, "what the closure is told", harness.Receive(b, "stopped", stopped), workers.ErrTaskCancelled)
+	runtest.Equal(t, "commits", b.LastSeq(id)-before, 1)
+	runtest.Equal(t, "done", b.ListedTask(id, "done").State, events.TaskCompleted)
 }
 
 func testUnregister(t *testing.T) {
@@ -303,13 +303,13 @@ func testUnregister(t *testing.T) {
 		outcomes <- errText(err)
 		return "", err
 	})
-	harness.WantError(t, "unregister", b.UnregisterTask(b.Ctx, id, "k"), nil)
-	harness.WantError(t, "unregister again", b.UnregisterTask(b.Ctx, id, "k"), nil)
-	harness.Equal(t, "listed", b.ListedTask(id, "k").ID, "")
+	runtest.WantError(t, "unregister", b.UnregisterTask(b.Ctx, id, "k"), nil)
+	runtest.WantError(t, "unregister again", b.UnregisterTask(b.Ctx, id, "k"), nil)
+	runtest.Equal(t, "listed", b.ListedTask(id, "k").ID, "")
 	b.Spawn(s, id, "k2", harness.GatedTask(nil)) // a commit that the first task's runner receives
 	close(gate)
-	harness.Equal(t, "the task's error", harness.Receive(b, "the outcome", outcomes), "")
-	harness.Equal(t, "ends", len(harness.Find[*events.TaskEnded](b, id)), 0)
+	runtest.Equal(t, "the task's error", harness.Receive(b, "the outcome", outcomes), "")
+	runtest.Equal(t, "ends", len(harness.Find[*events.TaskEnded](b, id)), 0)
 }
 
 func errText(err error) string {

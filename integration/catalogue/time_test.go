@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -33,7 +34,7 @@ func commitTime(b *harness.System, id events.SessionID, what string, is func(eve
 func findCommit(b *harness.System, id events.SessionID, is func(events.Payload) bool) (time.Time, bool) {
 	b.T.Helper()
 	for e, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
-		harness.WantError(b.T, "read", err, nil)
+		runtest.WantError(b.T, "read", err, nil)
 		for _, ev := range e.Commit.Events {
 			if is(ev.Payload) {
 				return e.Commit.At.Time(), true
@@ -124,7 +125,7 @@ func testRecordedTime(t *testing.T) {
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "the held call", held)
 	kill()
-	harness.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
+	runtest.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
 	ahead := bustest.Open(t, b.Server)
 	ahead.Later(time.Hour)
 	b.StartNodeOn(ahead, watchingTime(seen, held, func() { // a commit of another process, with another time
@@ -135,9 +136,9 @@ func testRecordedTime(t *testing.T) {
 		late := bustest.Open(t, b.Server)
 		late.Later(2 * time.Hour)
 		err := b.NewHost(late).Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Effort = "low"; return c }})
-		harness.WantError(t, "configure", err, nil)
+		runtest.WantError(t, "configure", err, nil)
 	}))
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	close(seen)
 	times := make(map[string][]time.Time)
 	for s := range seen {
@@ -164,9 +165,9 @@ func testRecordedTime(t *testing.T) {
 	check("second", 2, commitTime(b, id, "first", returnedCall(2)))
 	check("before_model 1", 1, commitTime(b, id, "second", returnedCall(3)))
 	inner := times["plain"]
-	harness.Equal(t, "runs of plain", len(inner), 2)
-	harness.Equal(t, "the model's call of plain", inner[0].Equal(gated), true)
-	harness.Equal(t, "the call of second", inner[1].Equal(commitTime(b, id, "first", returnedCall(2))), true)
+	runtest.Equal(t, "runs of plain", len(inner), 2)
+	runtest.Equal(t, "the model's call of plain", inner[0].Equal(gated), true)
+	runtest.Equal(t, "the call of second", inner[1].Equal(commitTime(b, id, "first", returnedCall(2))), true)
 
 	c := harness.StartIdle(t, harness.Program("print(int(time_now() * 1000 + 0.5))\nhold()"), harness.Reply(harness.Text("done")))
 	c.AddCodeTools()
@@ -186,7 +187,7 @@ func testRecordedTime(t *testing.T) {
 	ahead = bustest.Open(t, c.Server)
 	ahead.Later(time.Hour)
 	c.StartCodeNodeWith(workers.Config{Bus: ahead})
-	harness.Equal(t, "end", c.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", c.AwaitTurn(id, "t1").End, events.EndFinished)
 	want := commitTime(c, id, "the program", is[*events.ModelReplied])
-	harness.Equal(t, "time of the program", c.Outputs(id)[0], fmt.Sprintf("%d\n", want.UnixMilli()))
+	runtest.Equal(t, "time of the program", c.Outputs(id)[0], fmt.Sprintf("%d\n", want.UnixMilli()))
 }

@@ -56,23 +56,23 @@ func testCatalogKey(t *testing.T) {
 	entry := offer(b, id, p)
 	changed := func(what string, change func()) {
 		t.Helper()
-		harness.Equal(t, "same before "+what, offer(b, id, p) == entry, true)
+		runtest.Equal(t, "same before "+what, offer(b, id, p) == entry, true)
 		change()
 		now := offer(b, id, p)
-		harness.Equal(t, "rebuilt after "+what, now != entry, true)
-		harness.EqualLists(t, "tools after "+what, toolNames(now), []string{"a", "b"})
+		runtest.Equal(t, "rebuilt after "+what, now != entry, true)
+		runtest.EqualLists(t, "tools after "+what, toolNames(now), []string{"a", "b"})
 		entry = now
 	}
 	first := offer(b, id, p).List()
-	harness.Equal(t, "list made once", &first[0] == &entry.List()[0], true)
+	runtest.Equal(t, "list made once", &first[0] == &entry.List()[0], true)
 	changed("a new generation", func() { setLevel(b, id, "callable", "a") })
 	changed("a new revision of a plugin", func() { mine.Update(func(n *int) { *n++ }) })
 	changed("an overlay", func() {
-		harness.WantError(t, "overlay", b.SetOverlay(b.Ctx, id, plugin.Overlay{Contributions: []events.Contribution{{Slot: events.SlotIntro, Content: "x"}}}), nil)
+		runtest.WantError(t, "overlay", b.SetOverlay(b.Ctx, id, plugin.Overlay{Contributions: []events.Contribution{{Slot: events.SlotIntro, Content: "x"}}}), nil)
 	})
 	changed("a refresh", func() {
 		_, err := b.RefreshCatalog(b.Ctx, id)
-		harness.WantError(t, "refresh", err, nil)
+		runtest.WantError(t, "refresh", err, nil)
 	})
 }
 
@@ -87,16 +87,16 @@ func testOverlayRepeated(t *testing.T) {
 			Contributions: []events.Contribution{{Slot: events.SlotIntro, Content: contribution, Tools: []string{"extra"}}},
 		}
 	}
-	harness.WantError(t, "set", b.SetOverlay(b.Ctx, id, overlay("x")), nil)
+	runtest.WantError(t, "set", b.SetOverlay(b.Ctx, id, overlay("x")), nil)
 	entry := offer(b, id, p)
-	harness.WantError(t, "set again", b.SetOverlay(b.Ctx, id, overlay("x")), nil)
-	harness.Equal(t, "cache kept", offer(b, id, p) == entry, true)
-	harness.WantError(t, "other contributions", b.SetOverlay(b.Ctx, id, overlay("y")), nil)
-	harness.Equal(t, "rebuilt", offer(b, id, p) != entry, true)
+	runtest.WantError(t, "set again", b.SetOverlay(b.Ctx, id, overlay("x")), nil)
+	runtest.Equal(t, "cache kept", offer(b, id, p) == entry, true)
+	runtest.WantError(t, "other contributions", b.SetOverlay(b.Ctx, id, overlay("y")), nil)
+	runtest.Equal(t, "rebuilt", offer(b, id, p) != entry, true)
 	entry = offer(b, id, p)
 	err := b.SetOverlay(b.Ctx, id, plugin.Overlay{Tools: []*plugin.Tools{nil}})
-	harness.WantError(t, "one that cannot be composed", err, plugin.ErrRegistration)
-	harness.Equal(t, "cache after it", offer(b, id, p) == entry, true)
+	runtest.WantError(t, "one that cannot be composed", err, plugin.ErrRegistration)
+	runtest.Equal(t, "cache after it", offer(b, id, p) == entry, true)
 }
 
 // overlaid has a node whose plugin sets an overlay of tools before each turn.
@@ -120,15 +120,15 @@ func overlaid(t *testing.T, withoutBase bool, script ...harness.Step) (*harness.
 func testOverlayShadows(t *testing.T) {
 	b, id := overlaid(t, false, harness.Reply(harness.Call("1", "a", "{}"), harness.Call("2", "b", "{}"), harness.Call("3", "extra", "{}")), harness.Reply(harness.Text("done")))
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "results", b.Messages(id)[2], "user 1=a of the overlay 2=b 3=extra")
+	runtest.Equal(t, "results", b.Messages(id)[2], "user 1=a of the overlay 2=b 3=extra")
 }
 
 func testOverlayAlone(t *testing.T) {
 	b, id := overlaid(t, true, harness.Reply(harness.Call("1", "a", "{}"), harness.Call("2", "b", "{}")), harness.Reply(harness.Text("done")))
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.EqualLists(t, "catalogue", toolNames(offer(b, id, pluginStack(b, id))), []string{"a", "extra"})
-	harness.Equal(t, "offered", len(b.Model.Requests()[0].Tools), 2)
-	harness.Equal(t, "results", b.Messages(id)[2], `user 1=a of the overlay 2=[failed] tool "b" is not available in this session`)
+	runtest.EqualLists(t, "catalogue", toolNames(offer(b, id, pluginStack(b, id))), []string{"a", "extra"})
+	runtest.Equal(t, "offered", len(b.Model.Requests()[0].Tools), 2)
+	runtest.Equal(t, "results", b.Messages(id)[2], `user 1=a of the overlay 2=[failed] tool "b" is not available in this session`)
 }
 
 // contributor has a node whose plugin contributes to the catalogue, or fails to.
@@ -159,14 +159,14 @@ func testCatalogErrorAgain(t *testing.T) {
 	p := pluginStack(b, id)
 	for i := range int64(2) {
 		_, got := p.Catalog(&b.StateOf(id).Catalog)
-		harness.WantError(t, "catalogue", got, errPicky)
-		harness.Equal(t, "requests", requests.Load(), i+1)
+		runtest.WantError(t, "catalogue", got, errPicky)
+		runtest.Equal(t, "requests", requests.Load(), i+1)
 	}
 	failing.Store(false)
-	harness.EqualLists(t, "tools", toolNames(offer(b, id, p)), []string{"a"})
-	harness.Equal(t, "requests", requests.Load(), 3)
-	harness.Equal(t, "level", offer(b, id, p).Tools[0].Availability, events.AvailCallable)
-	harness.Equal(t, "asked once it worked", requests.Load(), 3)
+	runtest.EqualLists(t, "tools", toolNames(offer(b, id, p)), []string{"a"})
+	runtest.Equal(t, "requests", requests.Load(), 3)
+	runtest.Equal(t, "level", offer(b, id, p).Tools[0].Availability, events.AvailCallable)
+	runtest.Equal(t, "asked once it worked", requests.Load(), 3)
 }
 
 func testCatalogError(t *testing.T) {
@@ -175,20 +175,20 @@ func testCatalogError(t *testing.T) {
 	failing.Store(true)
 	b, id := contributor(t, &failing, &requests, harness.Reply(harness.Text("hi")))
 	_, got := b.ToolCatalog(b.Ctx, id)
-	harness.WantError(t, "catalogue", got, errPicky)
+	runtest.WantError(t, "catalogue", got, errPicky)
 	var hook *plugin.HookError
-	harness.Equal(t, "names its plugin", errors.As(got, &hook) && hook.Plugin == "picky", true)
+	runtest.Equal(t, "names its plugin", errors.As(got, &hook) && hook.Plugin == "picky", true)
 	b.StartTurn(id, "t1", harness.Text("go"))
 	record := b.AwaitTurn(id, "t1")
-	harness.Equal(t, "end", record.End, events.EndFailed)
-	harness.Equal(t, "code", record.Issue.Code, "tool_catalog")
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 0)
+	runtest.Equal(t, "end", record.End, events.EndFailed)
+	runtest.Equal(t, "code", record.Issue.Code, "tool_catalog")
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 0)
 
 	failing.Store(false)
-	harness.Equal(t, "the next turn", b.RunTurn(id, "t2", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "the next turn", b.RunTurn(id, "t2", harness.Text("go")).End, events.EndFinished)
 	list, got := b.ToolCatalog(b.Ctx, id)
-	harness.WantError(t, "catalogue", got, nil)
+	runtest.WantError(t, "catalogue", got, nil)
 	var item plugin.CatalogItem
-	harness.WantError(t, "item", json.Unmarshal(list[0], &item), nil)
-	harness.Equal(t, "tool", item.Name, "a")
+	runtest.WantError(t, "item", json.Unmarshal(list[0], &item), nil)
+	runtest.Equal(t, "tool", item.Name, "a")
 }

@@ -77,26 +77,26 @@ func testToolGeneration(t *testing.T) {
 	old := toolState(b, id)
 	setLevel(b, id, "off", "a")
 	seq, now := b.LastSeq(id), toolState(b, id)
-	harness.Equal(t, "generation", now.Generation, old.Generation+1)
+	runtest.Equal(t, "generation", now.Generation, old.Generation+1)
 	_, err := b.ApplyToolState(b.Ctx, id, old)
 	var mismatch *api.GenerationError
-	harness.Equal(t, "mismatch", errors.As(err, &mismatch), true)
-	harness.Equal(t, "expected", mismatch.Expected, old.Generation)
-	harness.Equal(t, "actual", mismatch.Actual, now.Generation)
-	harness.Equal(t, "last", b.LastSeq(id), seq)
-	harness.EqualLists(t, "levels", levels(toolState(b, id)), []string{"a=off", "b=showcased"})
+	runtest.Equal(t, "mismatch", errors.As(err, &mismatch), true)
+	runtest.Equal(t, "expected", mismatch.Expected, old.Generation)
+	runtest.Equal(t, "actual", mismatch.Actual, now.Generation)
+	runtest.Equal(t, "last", b.LastSeq(id), seq)
+	runtest.EqualLists(t, "levels", levels(toolState(b, id)), []string{"a=off", "b=showcased"})
 	_, err = b.ApplyToolState(b.Ctx, id, now) // the next state is the one at hand
-	harness.WantError(t, "apply", err, nil)
+	runtest.WantError(t, "apply", err, nil)
 }
 
 func testToolsAllOrNone(t *testing.T) {
 	b, id := setupTools(t, []string{"a"})
 	before, seq := toolState(b, id), b.LastSeq(id)
 	_, err := b.SetToolsAvailability(b.Ctx, id, []string{"a", "missing"}, "off")
-	harness.WantError(t, "set", err, api.ErrUnknownTool)
-	harness.Equal(t, "last", b.LastSeq(id), seq)
-	harness.Equal(t, "generation", toolState(b, id).Generation, before.Generation)
-	harness.EqualLists(t, "levels", levels(toolState(b, id)), levels(before))
+	runtest.WantError(t, "set", err, api.ErrUnknownTool)
+	runtest.Equal(t, "last", b.LastSeq(id), seq)
+	runtest.Equal(t, "generation", toolState(b, id).Generation, before.Generation)
+	runtest.EqualLists(t, "levels", levels(toolState(b, id)), levels(before))
 }
 
 func testToolsOneStep(t *testing.T) {
@@ -104,40 +104,40 @@ func testToolsOneStep(t *testing.T) {
 	before := toolState(b, id)
 	state := before
 	for _, name := range []string{"a", "b", "c"} {
-		harness.WantError(t, "set", state.SetAvailability(name, "callable"), nil)
+		runtest.WantError(t, "set", state.SetAvailability(name, "callable"), nil)
 	}
-	harness.EqualLists(t, "the exported state", levels(before), []string{"a=showcased", "b=showcased", "c=showcased", "d=showcased"})
+	runtest.EqualLists(t, "the exported state", levels(before), []string{"a=showcased", "b=showcased", "c=showcased", "d=showcased"})
 	state.Tools = slices.DeleteFunc(slices.Clone(state.Tools), func(e events.ToolEntry) bool { return e.Name == "d" })
 	generation, err := b.ApplyToolState(b.Ctx, id, state)
-	harness.WantError(t, "apply", err, nil)
-	harness.Equal(t, "generation", generation, before.Generation+1)
-	harness.Equal(t, "of the session", toolState(b, id).Generation, before.Generation+1)
-	harness.Equal(t, "with no names", setLevel(b, id, "off"), generation+1)
+	runtest.WantError(t, "apply", err, nil)
+	runtest.Equal(t, "generation", generation, before.Generation+1)
+	runtest.Equal(t, "of the session", toolState(b, id).Generation, before.Generation+1)
+	runtest.Equal(t, "with no names", setLevel(b, id, "off"), generation+1)
 	b.RunTurn(id, "t1", harness.Text("go"))
 	var offered []string
 	for _, tool := range b.Model.Requests()[0].Tools {
 		offered = append(offered, tool.Name)
 	}
-	harness.EqualLists(t, "offered", offered, []string{"a", "b", "c"}) // removed tools stay away
-	harness.Equal(t, "after the turn", toolState(b, id).Generation, generation+1)
+	runtest.EqualLists(t, "offered", offered, []string{"a", "b", "c"}) // removed tools stay away
+	runtest.Equal(t, "after the turn", toolState(b, id).Generation, generation+1)
 }
 
 func testToolSource(t *testing.T) {
 	b, id := setupTools(t, []string{"a"})
 	state, seq := toolState(b, id), b.LastSeq(id)
-	harness.Equal(t, "source", state.Tools[0].Source, "math")
+	runtest.Equal(t, "source", state.Tools[0].Source, "math")
 	foreign := state
 	foreign.Tools = append(slices.Clone(state.Tools), events.ToolEntry{Name: "b", Source: "physics"})
 	_, err := b.ApplyToolState(b.Ctx, id, foreign)
-	harness.WantError(t, "missing source", err, api.ErrUnknownSource)
+	runtest.WantError(t, "missing source", err, api.ErrUnknownSource)
 	foreign.Tools[1].Source = "math"
 	_, err = b.ApplyToolState(b.Ctx, id, foreign)
-	harness.WantError(t, "missing tool", err, api.ErrUnknownTool)
-	harness.Equal(t, "last", b.LastSeq(id), seq)
+	runtest.WantError(t, "missing tool", err, api.ErrUnknownTool)
+	runtest.Equal(t, "last", b.LastSeq(id), seq)
 	_, err = b.ToolState(b.Ctx, "nobody")
-	harness.WantError(t, "unknown session", err, events.ErrNoSession)
+	runtest.WantError(t, "unknown session", err, events.ErrNoSession)
 	_, err = b.ApplyToolState(b.Ctx, "nobody", state)
-	harness.WantError(t, "apply to an unknown session", err, events.ErrNoSession)
+	runtest.WantError(t, "apply to an unknown session", err, events.ErrNoSession)
 }
 
 func testToolLift(t *testing.T) {
@@ -146,11 +146,11 @@ func testToolLift(t *testing.T) {
 		return r.Tools(leveled(plugin.Tool{Name: "a", Level: events.AvailSearchable}))
 	}))
 	id := b.Open(api.CreateRequest{})
-	harness.EqualLists(t, "declared", levels(toolState(b, id)), []string{"a=searchable"})
+	runtest.EqualLists(t, "declared", levels(toolState(b, id)), []string{"a=searchable"})
 	setLevel(b, id, "showcased", "a")
-	harness.EqualLists(t, "overridden", levels(toolState(b, id)), []string{"a=showcased"})
+	runtest.EqualLists(t, "overridden", levels(toolState(b, id)), []string{"a=showcased"})
 	setLevel(b, id, "", "a")
-	harness.EqualLists(t, "lifted", levels(toolState(b, id)), []string{"a=searchable"})
+	runtest.EqualLists(t, "lifted", levels(toolState(b, id)), []string{"a=searchable"})
 }
 
 func leveled(list ...plugin.Tool) *plugin.Tools {
@@ -187,11 +187,11 @@ func testToolLevels(t *testing.T) {
 		setLevel(b, id, events.Overridden(level), "set_"+string(events.Overridden(level)))
 	}
 	list, err := b.ToolCatalog(b.Ctx, id)
-	harness.WantError(t, "catalogue", err, nil)
+	runtest.WantError(t, "catalogue", err, nil)
 	got := make(map[string]plugin.CatalogItem)
 	for _, data := range list {
 		var item plugin.CatalogItem
-		harness.WantError(t, "item", json.Unmarshal(data, &item), nil)
+		runtest.WantError(t, "item", json.Unmarshal(data, &item), nil)
 		got[item.Name] = item
 	}
 	b.RunTurn(id, "t1", harness.Text("go"))
@@ -201,25 +201,25 @@ func testToolLevels(t *testing.T) {
 		levelName := string(events.Overridden(level))
 		for j, name := range []string{"is_" + levelName, "set_" + levelName} {
 			item, listed := got[name]
-			harness.Equal(t, name+" listed", listed, i >= 1)
-			harness.Equal(t, name+" searchable", item.Searchable, i >= 1)
-			harness.Equal(t, name+" callable", item.Callable, i >= 2)
-			harness.Equal(t, name+" showcased", item.Showcased, i == 3)
+			runtest.Equal(t, name+" listed", listed, i >= 1)
+			runtest.Equal(t, name+" searchable", item.Searchable, i >= 1)
+			runtest.Equal(t, name+" callable", item.Callable, i >= 2)
+			runtest.Equal(t, name+" showcased", item.Showcased, i == 3)
 			if listed {
-				harness.Equal(t, name+" availability", item.Availability, levelName)
-				harness.Equal(t, name+" source", item.Source, "math")
-				harness.Equal(t, name+" contract", json.Valid(item.Contract), true)
+				runtest.Equal(t, name+" availability", item.Availability, levelName)
+				runtest.Equal(t, name+" source", item.Source, "math")
+				runtest.Equal(t, name+" contract", json.Valid(item.Contract), true)
 			}
 			offered := slices.ContainsFunc(requests[0].Tools, func(tool llm.Tool) bool { return tool.Name == name })
-			harness.Equal(t, name+" offered", offered, i >= 2)
-			harness.Equal(t, name+" documented", strings.Contains(b.Model.Prompt(0)[0], "doc("+name+")"), i == 3)
+			runtest.Equal(t, name+" offered", offered, i >= 2)
+			runtest.Equal(t, name+" documented", strings.Contains(b.Model.Prompt(0)[0], "doc("+name+")"), i == 3)
 			r := resultOfCall(results, int64(2*i+j))
 			if i >= 2 {
-				harness.Equal(t, name+" result", r.Text, name)
+				runtest.Equal(t, name+" result", r.Text, name)
 				continue
 			}
-			harness.Equal(t, name+" class", r.Class, plugin.ClassUnavailable)
-			harness.Equal(t, name+" code", r.Code, plugin.CodeUnavailable)
+			runtest.Equal(t, name+" class", r.Class, plugin.ClassUnavailable)
+			runtest.Equal(t, name+" code", r.Code, plugin.CodeUnavailable)
 		}
 	}
 }
@@ -249,19 +249,19 @@ func testToolOrphan(t *testing.T) {
 	n, kill = b.StartNodeOn(b.Bus)
 	b.Host = n.Host()
 	b.RunTurn(id, "t2", harness.Text("go"))
-	harness.Equal(t, "offered without the source", len(b.Model.Requests()[1].Tools), 0)
-	harness.Equal(t, "call without the source", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Code, plugin.CodeUnavailable)
+	runtest.Equal(t, "offered without the source", len(b.Model.Requests()[1].Tools), 0)
+	runtest.Equal(t, "call without the source", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Code, plugin.CodeUnavailable)
 	state := toolState(b, id)
-	harness.EqualLists(t, "levels without the source", levels(state), []string{"add=off"})
-	harness.Equal(t, "orphan", state.Tools[0].Orphan, true)
-	harness.Equal(t, "override", state.Tools[0].Override, "callable")
+	runtest.EqualLists(t, "levels without the source", levels(state), []string{"add=off"})
+	runtest.Equal(t, "orphan", state.Tools[0].Orphan, true)
+	runtest.Equal(t, "override", state.Tools[0].Override, "callable")
 	_, err := b.ApplyToolState(b.Ctx, id, state) // an exported orphan can be applied
-	harness.WantError(t, "apply", err, nil)
+	runtest.WantError(t, "apply", err, nil)
 	kill()
 
 	n, _ = b.StartNodeOn(b.Bus, with)
 	b.Host = n.Host()
 	b.RunTurn(id, "t3", harness.Text("go"))
-	harness.EqualLists(t, "levels with the source", levels(toolState(b, id)), []string{"add=callable", "sub=showcased"})
-	harness.Equal(t, "offered", len(b.Model.Requests()[3].Tools), 2)
+	runtest.EqualLists(t, "levels with the source", levels(toolState(b, id)), []string{"add=callable", "sub=showcased"})
+	runtest.Equal(t, "offered", len(b.Model.Requests()[3].Tools), 2)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -54,11 +55,11 @@ func testCallArgs(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	got := harness.Find[*events.ToolReturned](b, id)[0].Results[0]
-	harness.Equal(t, "class", got.Class, plugin.ClassInvalidRequest)
-	harness.Equal(t, "code", got.Code, plugin.CodeInvalidArgs)
-	harness.Equal(t, "hooks before", before.Load(), 1)
-	harness.Equal(t, "hooks after", after.Load(), 1)
-	harness.Equal(t, "shown", strings.HasPrefix(b.Messages(id)[2], "user k=[failed] "), true)
+	runtest.Equal(t, "class", got.Class, plugin.ClassInvalidRequest)
+	runtest.Equal(t, "code", got.Code, plugin.CodeInvalidArgs)
+	runtest.Equal(t, "hooks before", before.Load(), 1)
+	runtest.Equal(t, "hooks after", after.Load(), 1)
+	runtest.Equal(t, "shown", strings.HasPrefix(b.Messages(id)[2], "user k=[failed] "), true)
 }
 
 func testCallPanic(t *testing.T) {
@@ -66,11 +67,11 @@ func testCallPanic(t *testing.T) {
 	harness.NamedTools(b.Tools, "fine")
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "panics"}, func(context.Context, plugin.Call, struct{}) (string, error) { panic("ouch") })
 	got := harness.CallEach(t, b, "panics", "fine")
-	harness.Equal(t, "outcome", got[0].Outcome, events.OutcomeFailure)
-	harness.Equal(t, "class", got[0].Class, plugin.ClassInternal)
-	harness.Equal(t, "code", got[0].Code, plugin.CodeTaskFailed)
-	harness.Equal(t, "beside it", got[1].Text, "fine")
-	harness.Equal(t, "its outcome", got[1].Outcome, events.OutcomeSuccess)
+	runtest.Equal(t, "outcome", got[0].Outcome, events.OutcomeFailure)
+	runtest.Equal(t, "class", got[0].Class, plugin.ClassInternal)
+	runtest.Equal(t, "code", got[0].Code, plugin.CodeTaskFailed)
+	runtest.Equal(t, "beside it", got[1].Text, "fine")
+	runtest.Equal(t, "its outcome", got[1].Outcome, events.OutcomeSuccess)
 }
 
 var safe = plugin.Failure{Class: plugin.ClassExternal, Code: "busy", Message: "busy", Safe: true}
@@ -108,15 +109,15 @@ func testCallRetry(t *testing.T) {
 	b.StartWorker(b.Bus)
 	b.AwaitTurn(id, "t1")
 	key := "lash-tool:" + string(id) + ":t1/0/0:shaky#"
-	harness.EqualLists(t, "attempts", keys, []string{key + "1", key + "2", key + "1", key + "2", key + "3"})
+	runtest.EqualLists(t, "attempts", keys, []string{key + "1", key + "2", key + "1", key + "2", key + "3"})
 	for i, wait := range []time.Duration{base, 2 * base} {
 		if got := at[i+3].Sub(at[i+2]); got < wait {
 			t.Errorf("wait %d: got %v, want at least %v", i+1, got, wait)
 		}
 	}
 	got := harness.Find[*events.ToolReturned](b, id)[0].Results[0]
-	harness.Equal(t, "text", got.Text, "at last")
-	harness.Equal(t, "attempts", got.Attempts, 3)
+	runtest.Equal(t, "text", got.Text, "at last")
+	runtest.Equal(t, "attempts", got.Attempts, 3)
 }
 
 func testCallUnsafe(t *testing.T) {
@@ -124,8 +125,8 @@ func testCallUnsafe(t *testing.T) {
 	f := plugin.Failure{Class: plugin.ClassExternal, Code: "broken", Message: "broken"}
 	tries := failing(b, "shaky", plugin.Retry{Attempts: 3}, &f, 9)
 	got := harness.CallEach(t, b, "shaky")[0]
-	harness.Equal(t, "tries", tries.Load(), 1)
-	harness.Equal(t, "code", got.Code, "broken")
+	runtest.Equal(t, "tries", tries.Load(), 1)
+	runtest.Equal(t, "code", got.Code, "broken")
 }
 
 func testCallExhausted(t *testing.T) {
@@ -133,10 +134,10 @@ func testCallExhausted(t *testing.T) {
 	f := safe
 	tries := failing(b, "shaky", plugin.Retry{Attempts: 3, Base: time.Millisecond}, &f, 9)
 	got := harness.CallEach(t, b, "shaky")[0]
-	harness.Equal(t, "tries", tries.Load(), 3)
-	harness.Equal(t, "outcome", got.Outcome, events.OutcomeFailure)
-	harness.Equal(t, "class", got.Class, plugin.ClassExternal)
-	harness.Equal(t, "attempts", got.Attempts, 3)
+	runtest.Equal(t, "tries", tries.Load(), 3)
+	runtest.Equal(t, "outcome", got.Outcome, events.OutcomeFailure)
+	runtest.Equal(t, "class", got.Class, plugin.ClassExternal)
+	runtest.Equal(t, "attempts", got.Attempts, 3)
 }
 
 func testCallNoKey(t *testing.T) {
@@ -145,8 +146,8 @@ func testCallNoKey(t *testing.T) {
 		return plugin.Result{Pending: true}, nil
 	})
 	got := harness.CallEach(t, b, "vague")[0]
-	harness.Equal(t, "outcome", got.Outcome, events.OutcomeFailure)
-	harness.Equal(t, "code", got.Code, plugin.CodePendingKey)
+	runtest.Equal(t, "outcome", got.Outcome, events.OutcomeFailure)
+	runtest.Equal(t, "code", got.Code, plugin.CodePendingKey)
 }
 
 // testCallResolved resolves a pending call before it waits, with its node
@@ -177,7 +178,7 @@ func testCallResolved(t *testing.T) {
 				})
 				r.AfterToolCall(func(_ context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
 					after.Add(1)
-					harness.Equal(t, "result for the hooks", in.Result.Text, "from outside")
+					runtest.Equal(t, "result for the hooks", in.Result.Text, "from outside")
 					return nil, nil
 				})
 				return nil
@@ -190,12 +191,12 @@ func testCallResolved(t *testing.T) {
 				kill()
 				b.StartNodeOn(b.Bus, later)
 			}
-			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-			harness.Equal(t, "result", b.Messages(id)[2], "user k=from outside")
-			harness.Equal(t, "results", len(harness.Find[*events.ToolReturned](b, id)), 1)
-			harness.Equal(t, "lost", len(harness.Find[*events.ToolLost](b, id)), 0)
-			harness.Equal(t, "runs", runs.Load(), 1)
-			harness.Equal(t, "hooks after", after.Load(), 1)
+			runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.Equal(t, "result", b.Messages(id)[2], "user k=from outside")
+			runtest.Equal(t, "results", len(harness.Find[*events.ToolReturned](b, id)), 1)
+			runtest.Equal(t, "lost", len(harness.Find[*events.ToolLost](b, id)), 0)
+			runtest.Equal(t, "runs", runs.Load(), 1)
+			runtest.Equal(t, "hooks after", after.Load(), 1)
 		})
 	}
 }
@@ -227,9 +228,9 @@ func testCallFinished(t *testing.T) {
 	kill()
 	b.StartWorker(b.Bus)
 	b.AwaitTurn(id, "t1")
-	harness.Equal(t, "results", b.Messages(id)[2], "user 1=quick 2=quick 3=slow")
-	harness.Equal(t, "runs of the finished", quick.Load(), 2)
-	harness.Equal(t, "runs of the other", slow.Load(), 2)
+	runtest.Equal(t, "results", b.Messages(id)[2], "user 1=quick 2=quick 3=slow")
+	runtest.Equal(t, "runs of the finished", quick.Load(), 2)
+	runtest.Equal(t, "runs of the other", slow.Load(), 2)
 }
 
 func testBatch(t *testing.T) {
@@ -245,7 +246,7 @@ func testBatch(t *testing.T) {
 	calls[5] = sub{"echo", nil}
 	calls[7] = sub{"missing", nil}
 	args, err := json.Marshal(map[string]any{"tool_calls": calls})
-	harness.WantError(t, "arguments", err, nil)
+	runtest.WantError(t, "arguments", err, nil)
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "batch", string(args))), harness.Reply(harness.Text("done")))
 	var runs, before, after, stops atomic.Int64
 	hanging := make(chan struct{})
@@ -293,22 +294,22 @@ func testBatch(t *testing.T) {
 	})
 	kill() // one of the 24 calls had started and may not be repeated
 	b.StartNodeOn(b.Bus, standard.Batch(), echo)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "runs", runs.Load(), 21)
-	harness.Equal(t, "hooks before", before.Load(), 23)
-	harness.Equal(t, "hooks after", after.Load(), 22)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "runs", runs.Load(), 21)
+	runtest.Equal(t, "hooks before", before.Load(), 23)
+	runtest.Equal(t, "hooks after", after.Load(), 22)
 	var got []struct {
 		Tool, Result, Error string
 		Success             bool
 	}
 	result := harness.Find[*events.ToolReturned](b, id)[0].Results[0]
-	harness.WantError(t, "result", json.Unmarshal([]byte(result.Text), &got), nil)
-	harness.Equal(t, "results", len(got), 26)
+	runtest.WantError(t, "result", json.Unmarshal([]byte(result.Text), &got), nil)
+	runtest.Equal(t, "results", len(got), 26)
 	for i, r := range got {
 		want := map[int]string{3: "cannot hold a batch", 5: "required", 7: "not available", 11: "[lost]", 25: "at most 25"}[i]
-		harness.Equal(t, fmt.Sprintf("success of %d", i), r.Success, want == "")
+		runtest.Equal(t, fmt.Sprintf("success of %d", i), r.Success, want == "")
 		if want == "" {
-			harness.Equal(t, "result", r.Result, fmt.Sprint(i))
+			runtest.Equal(t, "result", r.Result, fmt.Sprint(i))
 		} else if !strings.Contains(r.Error, want) {
 			t.Errorf("error of %d: got %q, want %q in it", i, r.Error, want)
 		}

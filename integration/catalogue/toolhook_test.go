@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -70,9 +71,9 @@ func testReplaceArgs(t *testing.T) {
 	harness.Receive(b, "the start", started)
 	kill()
 	b.StartNodeOn(bustest.Open(t, b.Server), replacing(report)...)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.EqualLists(t, "hooks saw, the tool ran with", saw, []string{`one {"a":1}`, `two {"a":1}`, "ran 3", "ran 3"})
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", `assistant k:add{"a":1}`, "user k=43", "assistant done"})
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.EqualLists(t, "hooks saw, the tool ran with", saw, []string{`one {"a":1}`, `two {"a":1}`, "ran 3", "ran 3"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user go", `assistant k:add{"a":1}`, "user k=43", "assistant done"})
 }
 
 func testShortCircuit(t *testing.T) {
@@ -96,16 +97,16 @@ func testShortCircuit(t *testing.T) {
 		})
 	}))
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	got := b.ResultsByPosition(id)
-	harness.Equal(t, "outcome", got[0].Outcome, events.OutcomeSuccess)
-	harness.Equal(t, "text", got[0].Text, "instead")
-	harness.Equal(t, "a pending one", got[1].Code, plugin.CodePendingShort)
-	harness.Equal(t, "its outcome", got[1].Outcome, events.OutcomeFailure)
-	harness.Equal(t, "beside them", got[2].Text, "was add")
-	harness.Equal(t, "of a tool that nobody offers", got[3].Code, plugin.CodeUnavailable) // resolved before any hook
-	harness.Equal(t, "runs", runs.Load(), 1)
-	harness.Equal(t, "hooks after", after.Load(), 1)
+	runtest.Equal(t, "outcome", got[0].Outcome, events.OutcomeSuccess)
+	runtest.Equal(t, "text", got[0].Text, "instead")
+	runtest.Equal(t, "a pending one", got[1].Code, plugin.CodePendingShort)
+	runtest.Equal(t, "its outcome", got[1].Outcome, events.OutcomeFailure)
+	runtest.Equal(t, "beside them", got[2].Text, "was add")
+	runtest.Equal(t, "of a tool that nobody offers", got[3].Code, plugin.CodeUnavailable) // resolved before any hook
+	runtest.Equal(t, "runs", runs.Load(), 1)
+	runtest.Equal(t, "hooks after", after.Load(), 1)
 }
 
 func testAbortCall(t *testing.T) {
@@ -118,13 +119,13 @@ func testAbortCall(t *testing.T) {
 		return []plugin.Directive{plugin.Abort("x", "not now"), plugin.Abort("read_only", "no writing")}
 	}))
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	got := b.ResultsByPosition(id)
-	harness.Equal(t, "outcome", got[0].Outcome, events.OutcomeFailure)
-	harness.Equal(t, "code", got[0].Code, "read_only")
-	harness.Equal(t, "other call", got[1].Text, "was read")
-	harness.Equal(t, "runs", runs.Load(), 1)
-	harness.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k1=[failed] no writing k2=was read")
+	runtest.Equal(t, "outcome", got[0].Outcome, events.OutcomeFailure)
+	runtest.Equal(t, "code", got[0].Code, "read_only")
+	runtest.Equal(t, "other call", got[1].Text, "was read")
+	runtest.Equal(t, "runs", runs.Load(), 1)
+	runtest.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k1=[failed] no writing k2=was read")
 }
 
 func testEnqueueBeforeCall(t *testing.T) {
@@ -134,13 +135,13 @@ func testEnqueueBeforeCall(t *testing.T) {
 		return []plugin.Directive{harness.CreateChild("kid"), plugin.Enqueue(plugin.Say(events.RoleUser, "listen"))}
 	}))
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	got := b.ResultsByPosition(id)[0]
-	harness.Equal(t, "outcome", got.Outcome, events.OutcomeFailure)
-	harness.Equal(t, "text", strings.Contains(got.Text, "no message injection"), true)
-	harness.Equal(t, "runs", runs.Load(), 0)
+	runtest.Equal(t, "outcome", got.Outcome, events.OutcomeFailure)
+	runtest.Equal(t, "text", strings.Contains(got.Text, "no message injection"), true)
+	runtest.Equal(t, "runs", runs.Load(), 0)
 	b.WantNoSession("kid")
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", `assistant k1:read{"a":1}`, "user k1=" + got.Text, "assistant done"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user go", `assistant k1:read{"a":1}`, "user k1=" + got.Text, "assistant done"})
 }
 
 func testBeforeCallError(t *testing.T) {
@@ -157,13 +158,13 @@ func testBeforeCallError(t *testing.T) {
 		})
 	}))
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	got := b.ResultsByPosition(id)
-	harness.Equal(t, "outcome", got[0].Outcome, events.OutcomeFailure)
-	harness.Equal(t, "code", got[0].Code, "before_tool_call_failed")
-	harness.Equal(t, "says who and why", strings.Contains(got[0].Text, "two") && strings.Contains(got[0].Text, harness.ErrPlugin.Error()), true)
-	harness.Equal(t, "the other call", got[1].Text, "dropped with the rest")
-	harness.Equal(t, "runs", runs.Load(), 0)
+	runtest.Equal(t, "outcome", got[0].Outcome, events.OutcomeFailure)
+	runtest.Equal(t, "code", got[0].Code, "before_tool_call_failed")
+	runtest.Equal(t, "says who and why", strings.Contains(got[0].Text, "two") && strings.Contains(got[0].Text, harness.ErrPlugin.Error()), true)
+	runtest.Equal(t, "the other call", got[1].Text, "dropped with the rest")
+	runtest.Equal(t, "runs", runs.Load(), 0)
 }
 
 func testReplaceResult(t *testing.T) {
@@ -182,15 +183,15 @@ func testReplaceResult(t *testing.T) {
 		})
 	}))
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
-	harness.Equal(t, "runs", runs.Load(), 1)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "runs", runs.Load(), 1)
 	got := b.ResultsByPosition(id)[0]
-	harness.Equal(t, "recorded", got.Full, "not was read")
-	harness.Equal(t, "outcome", got.Outcome, events.OutcomeFailure)
-	harness.Equal(t, "code", got.Code, "replaced")
-	harness.Equal(t, "projections", len(projected), 1)
-	harness.Equal(t, "projected", projected[0].Text, "not was read")
-	harness.Equal(t, "outcome that was projected", projected[0].Outcome, events.OutcomeFailure)
-	harness.Equal(t, "code that was projected", projected[0].Code, "replaced")
-	harness.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k1=<not was read>")
+	runtest.Equal(t, "recorded", got.Full, "not was read")
+	runtest.Equal(t, "outcome", got.Outcome, events.OutcomeFailure)
+	runtest.Equal(t, "code", got.Code, "replaced")
+	runtest.Equal(t, "projections", len(projected), 1)
+	runtest.Equal(t, "projected", projected[0].Text, "not was read")
+	runtest.Equal(t, "outcome that was projected", projected[0].Outcome, events.OutcomeFailure)
+	runtest.Equal(t, "code that was projected", projected[0].Code, "replaced")
+	runtest.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k1=<not was read>")
 }

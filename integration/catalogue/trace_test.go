@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -96,15 +97,15 @@ func TestTraceFile(t *testing.T) {
 	b := harness.StartIdle(t, harness.Fail(llm.KindServer, ""), harness.Reply(harness.Call("k", "tell", "{}")), harness.Reply(harness.Text("secret done")))
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	file, err := workers.OpenTraceFile(path, zaptest.NewLogger(t))
-	harness.WantError(t, "open", err, nil)
+	runtest.WantError(t, "open", err, nil)
 	traced := traced(b, file.Trace)
 	b.StartNode(tracing("p"))
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.RunTurn(id, "t1", harness.Text("secret hello"))
 	traced()
-	harness.WantError(t, "close", file.Close(b.Ctx), nil)
+	runtest.WantError(t, "close", file.Close(b.Ctx), nil)
 	data, err := os.ReadFile(path)
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	if strings.Contains(string(data), "secret") {
 		t.Error("trace: got texts of the conversation, want none")
 	}
@@ -112,14 +113,14 @@ func TestTraceFile(t *testing.T) {
 	ids := make(map[string]bool)
 	for line := range strings.Lines(string(data)) {
 		var r api.TraceRecord
-		harness.WantError(t, "line", json.Unmarshal([]byte(line), &r), nil)
-		harness.Equal(t, "schema", r.Schema, api.TraceSchema)
-		harness.Equal(t, "session", r.Context.Session, id)
-		harness.Equal(t, "metadata", len(r.Context.Metadata["worker"]) > 0 && r.At > 0 && !ids[r.ID], true)
+		runtest.WantError(t, "line", json.Unmarshal([]byte(line), &r), nil)
+		runtest.Equal(t, "schema", r.Schema, api.TraceSchema)
+		runtest.Equal(t, "session", r.Context.Session, id)
+		runtest.Equal(t, "metadata", len(r.Context.Metadata["worker"]) > 0 && r.At > 0 && !ids[r.ID], true)
 		ids[r.ID] = true
 		if r.Event.Type != api.TraceSessionStarted {
-			harness.Equal(t, "turn of "+string(r.Event.Type), r.Context.Turn, "t1")
-			harness.Equal(t, "index of "+string(r.Event.Type), r.Context.TurnIndex, 1)
+			runtest.Equal(t, "turn of "+string(r.Event.Type), r.Context.Turn, "t1")
+			runtest.Equal(t, "index of "+string(r.Event.Type), r.Context.TurnIndex, 1)
 		}
 		words := []string{string(r.Event.Type)}
 		for _, w := range []string{r.Event.Name, string(r.Event.Payload), r.Event.Tool, r.Event.Model, r.Event.Status, string(r.Context.Effect)} {
@@ -145,7 +146,7 @@ func TestTraceFile(t *testing.T) {
 		}
 		got = slices.Delete(got, at, at+1)
 	}
-	harness.EqualLists(t, "more lines", got, []string{})
+	runtest.EqualLists(t, "more lines", got, []string{})
 }
 
 func testTraceFails(t *testing.T) {
@@ -155,22 +156,22 @@ func testTraceFails(t *testing.T) {
 		b.StartNode(tracing("p"))
 		id := b.Open(api.CreateRequest{})
 		r := b.RunTurn(id, "t1", harness.Text("hello"))
-		harness.Equal(t, "end", r.End, events.EndFinished)
-		harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant k:tell{}", "user k=ok", "assistant done"})
-		harness.Equal(t, "result", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Outcome, events.OutcomeSuccess)
+		runtest.Equal(t, "end", r.End, events.EndFinished)
+		runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant k:tell{}", "user k=ok", "assistant done"})
+		runtest.Equal(t, "result", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Outcome, events.OutcomeSuccess)
 	}
 	turn(func(api.TraceRecord) { panic("no trace") })
 
 	failing := workers.NewTraceFile(writer(func([]byte) (int, error) { return 0, harness.ErrPlugin }), zaptest.NewLogger(t))
 	turn(failing.Trace)
-	harness.WantError(t, "close", failing.Close(t.Context()), nil)
-	harness.Equal(t, "lines lost", failing.Lost() > 10, true)
+	runtest.WantError(t, "close", failing.Close(t.Context()), nil)
+	runtest.Equal(t, "lines lost", failing.Lost() > 10, true)
 
 	release := make(chan struct{})
 	hanging := workers.NewTraceFile(writer(func(p []byte) (int, error) { <-release; return len(p), nil }), zaptest.NewLogger(t))
 	turn(hanging.Trace)
 	close(release)
-	harness.WantError(t, "close", hanging.Close(t.Context()), nil)
+	runtest.WantError(t, "close", hanging.Close(t.Context()), nil)
 }
 
 // writer writes with a function.
@@ -231,7 +232,7 @@ func testTraceTools(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.AwaitState(id, "question", harness.HasAsk)
-	harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t1/0/4", Granted: true}), nil)
+	runtest.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t1/0/4", Granted: true}), nil)
 	harness.Receive(b, "the start", started)
 	harness.Receive(b, "the start", started)
 	kill()
@@ -247,9 +248,9 @@ func testTraceTools(t *testing.T) {
 		"slow t1/1/0": {"started", "completed lost"}, "again t1/1/1": {"started", "completed"}, "waits t1/2/0": {"started", "completed cancelled"},
 	}
 	got := pairs(list())
-	harness.Equal(t, "calls", len(got), len(want))
+	runtest.Equal(t, "calls", len(got), len(want))
 	for key, notification := range want {
-		harness.EqualLists(t, "told of "+key, got[key], notification)
+		runtest.EqualLists(t, "told of "+key, got[key], notification)
 	}
 }
 
@@ -267,7 +268,7 @@ func testTraceCustom(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{})
 	_, err := b.Worker().RuntimeHost(id, nil, "").Complete(b.Ctx, harness.CompletionOf("a title?"), "title")
-	harness.WantError(t, "complete", err, nil)
+	runtest.WantError(t, "complete", err, nil)
 	b.RunTurn(id, "t1", harness.Text("hello"))
 	var got []string
 	direct := 0
@@ -279,8 +280,8 @@ func testTraceCustom(t *testing.T) {
 			direct++
 		}
 	}
-	harness.EqualLists(t, "custom", got, []string{`plugin.p.n {"a":1}`, "plugin.p.m ", "plugin.q.n "})
-	harness.Equal(t, "lines of the direct completion", direct, 3)
+	runtest.EqualLists(t, "custom", got, []string{`plugin.p.n {"a":1}`, "plugin.p.m ", "plugin.q.n "})
+	runtest.Equal(t, "lines of the direct completion", direct, 3)
 }
 
 // TestTraceContext gives traces a context: where it leaves something out, that of the caller counts.
@@ -309,7 +310,7 @@ func TestTraceContext(t *testing.T) {
 		}
 	}
 	worker := got["far"].Metadata["worker"]
-	harness.Equal(t, "the node names its worker", worker != "", true)
+	runtest.Equal(t, "the node names its worker", worker != "", true)
 	for name, want := range map[string]api.TraceContext{
 		"plugin.p.n": {Session: id, Turn: "t1", TurnIndex: 1, Iteration: new(int64(0)), Effect: "t1/0/before_turn", ModelCall: "m", Metadata: map[string]string{"worker": worker, "plugin.p.k": "v", "plugin.p.worker": "w"}},
 		"step":       {Session: id, Turn: "t1", TurnIndex: 1, Iteration: new(int64(0)), Effect: "t1/0/0", Origin: "o", Agent: "a", Metadata: map[string]string{"worker": worker, "run": "r7"}},
@@ -318,7 +319,7 @@ func TestTraceContext(t *testing.T) {
 	} {
 		have := got[name]
 		have.Client = events.TraceParent{}
-		harness.DeepEqual(t, "context of "+name, have, want)
+		runtest.DeepEqual(t, "context of "+name, have, want)
 	}
 }
 
@@ -337,13 +338,13 @@ func TestTraceCode(t *testing.T) {
 			steps = append(steps, strings.TrimSpace(string(r.Context.Effect)+" "+string(r.Event.Outcome)))
 		}
 		if r.Event.Tool != "" {
-			harness.Equal(t, "origin of a call", r.Context.Origin, "t1/0/0")
+			runtest.Equal(t, "origin of a call", r.Context.Origin, "t1/0/0")
 		}
 	}
-	harness.EqualLists(t, "steps", steps, []string{"t1/0/0 failure"})
+	runtest.EqualLists(t, "steps", steps, []string{"t1/0/0 failure"})
 	got := pairs(list())
-	harness.Equal(t, "calls", len(got), 3)
-	harness.EqualLists(t, "add", got["add t1/0/0/0"], []string{"started", "completed"})
-	harness.EqualLists(t, "once", got["once t1/0/0/1"], []string{"started", "completed"})
-	harness.EqualLists(t, "broken", got["broken t1/0/0/2"], []string{"started", "completed failure"})
+	runtest.Equal(t, "calls", len(got), 3)
+	runtest.EqualLists(t, "add", got["add t1/0/0/0"], []string{"started", "completed"})
+	runtest.EqualLists(t, "once", got["once t1/0/0/1"], []string{"started", "completed"})
+	runtest.EqualLists(t, "broken", got["broken t1/0/0/2"], []string{"started", "completed failure"})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -67,19 +68,19 @@ func testBeforeTurnAbort(t *testing.T) {
 	b.StartNodeOn(b.Bus, stack)
 	list := harness.Receive(b, "the turn's events", got)
 	tags, _ := harness.EventNames(list)
-	harness.EqualLists(t, "events", tags, []string{"error", "turn_outcome", "done"})
-	harness.Equal(t, "error", list[0].Message, "the budget is spent")
-	harness.Equal(t, "kind", list[0].Envelope.Kind, "plugin")
-	harness.Equal(t, "code", list[0].Envelope.Code, "no_budget")
-	harness.Equal(t, "outcome", *list[1].TurnOutcome, api.TurnOutcome{Type: api.OutcomeStopped, Reason: events.EndPluginAbort})
+	runtest.EqualLists(t, "events", tags, []string{"error", "turn_outcome", "done"})
+	runtest.Equal(t, "error", list[0].Message, "the budget is spent")
+	runtest.Equal(t, "kind", list[0].Envelope.Kind, "plugin")
+	runtest.Equal(t, "code", list[0].Envelope.Code, "no_budget")
+	runtest.Equal(t, "outcome", *list[1].TurnOutcome, api.TurnOutcome{Type: api.OutcomeStopped, Reason: events.EndPluginAbort})
 	r, err := b.Await(b.Ctx, id, "t1")
-	harness.WantError(t, "await", err, nil)
-	harness.Equal(t, "end", r.End, events.EndPluginAbort)
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 0)
-	harness.Equal(t, "hooks after the turn", after, 0)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello"})
-	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("again")).Text, "on")
-	harness.EqualLists(t, "its prompt", b.Model.Prompt(0), []string{"user hello", "user again"})
+	runtest.WantError(t, "await", err, nil)
+	runtest.Equal(t, "end", r.End, events.EndPluginAbort)
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 0)
+	runtest.Equal(t, "hooks after the turn", after, 0)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello"})
+	runtest.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("again")).Text, "on")
+	runtest.EqualLists(t, "its prompt", b.Model.Prompt(0), []string{"user hello", "user again"})
 }
 
 // withOptions is a protocol with options {"steps":n}, which reports where it reads which.
@@ -127,28 +128,28 @@ func testTurnOptions(t *testing.T) {
 	n, kill := b.StartNodeOn(b.Bus, stack...)
 	plain := b.Host
 	id := b.Open(api.CreateRequest{})
-	harness.WantError(t, "set options", plain.SetProtocolOptions(b.Ctx, id, json.RawMessage(`{"steps":1}`), false), nil)
+	runtest.WantError(t, "set options", plain.SetProtocolOptions(b.Ctx, id, json.RawMessage(`{"steps":1}`), false), nil)
 	before := b.LastSeq(id)
 	for _, options := range []string{`{"steps":0}`, `{`, `"x"`} {
 		_, err := n.Host().Submit(b.Ctx, id, api.TurnRequest{Input: events.TurnInput{Options: []byte(options)}})
-		harness.WantError(t, "submit with options "+options, err, api.ErrProtocol)
+		runtest.WantError(t, "submit with options "+options, err, api.ErrProtocol)
 	}
-	harness.Equal(t, "commits", b.LastSeq(id), before)
+	runtest.Equal(t, "commits", b.LastSeq(id), before)
 	_, err := plain.Run(b.Ctx, id, api.TurnRequest{ID: "bad", Input: events.TurnInput{Options: []byte(`{"steps":0}`)}})
-	harness.WantError(t, "run by a host that knows no protocol", err, api.ErrTurnFailed)
+	runtest.WantError(t, "run by a host that knows no protocol", err, api.ErrTurnFailed)
 
 	_, err = plain.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Options: []byte(`{"steps":9}`)}})
-	harness.WantError(t, "submit", err, nil)
+	runtest.WantError(t, "submit", err, nil)
 	harness.Receive(b, "the start", started)
 	kill()
 	b.StartNodeOn(b.Bus, stack...)
 	b.AwaitTurn(id, "t1")
-	harness.Equal(t, "options of the session", string(b.StateOf(id).Frame().Options), `{"steps":1}`)
+	runtest.Equal(t, "options of the session", string(b.StateOf(id).Frame().Options), `{"steps":1}`)
 	b.RunTurn(id, "t2", harness.Text("on"))
-	harness.EqualLists(t, "seen", seen, []string{
+	runtest.EqualLists(t, "seen", seen, []string{
 		`prompt of t1: {"steps":9}`, `call of t1: {"steps":9}`, `prompt of t2: {"steps":1}`, `call of t2: {"steps":1}`,
 	})
-	harness.Equal(t, "options of the session", string(b.StateOf(id).Frame().Options), `{"steps":1}`)
+	runtest.Equal(t, "options of the session", string(b.StateOf(id).Frame().Options), `{"steps":1}`)
 }
 
 func testExtensionRefused(t *testing.T) {
@@ -170,27 +171,27 @@ func testExtensionRefused(t *testing.T) {
 		"stream": func() error { _, _, err := n.Host().StartTurnStream(b.Ctx, id, bad); return err },
 	} {
 		err := start()
-		harness.WantError(t, name, err, api.ErrProtocol)
-		harness.Equal(t, name+" says why", err != nil && strings.Contains(err.Error(), "no such extension"), true)
+		runtest.WantError(t, name, err, api.ErrProtocol)
+		runtest.Equal(t, name+" says why", err != nil && strings.Contains(err.Error(), "no such extension"), true)
 	}
-	harness.Equal(t, "commits", b.LastSeq(id), before)
+	runtest.Equal(t, "commits", b.LastSeq(id), before)
 	_, err := n.Host().Await(b.Ctx, id, "t1")
-	harness.WantError(t, "await", err, api.ErrUnknownTurn)
+	runtest.WantError(t, "await", err, api.ErrUnknownTurn)
 
 	// A host without the protocol receives the error from the worker.
 	_, err = b.OtherHost().Run(b.Ctx, id, bad)
-	harness.WantError(t, "run elsewhere", err, api.ErrTurnFailed)
+	runtest.WantError(t, "run elsewhere", err, api.ErrTurnFailed)
 	failed, _ := errors.AsType[*api.TurnFailedError](err)
-	harness.Equal(t, "code", failed != nil && failed.Issue.Code == "protocol_turn_extension", true)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user before"})
-	harness.Equal(t, "nodes", b.StateOf(id).Nodes, 1)
-	harness.Equal(t, "turns started", len(harness.Find[*events.TurnStarted](b, id)), 0)
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 0)
+	runtest.Equal(t, "code", failed != nil && failed.Issue.Code == "protocol_turn_extension", true)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user before"})
+	runtest.Equal(t, "nodes", b.StateOf(id).Nodes, 1)
+	runtest.Equal(t, "turns started", len(harness.Find[*events.TurnStarted](b, id)), 0)
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 0)
 
 	good := api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Extension: events.Extension{Type: "good"}}}
 	r, err := n.Host().Run(b.Ctx, id, good)
-	harness.WantError(t, "run with another", err, nil)
-	harness.Equal(t, "text", r.Text, "on")
+	runtest.WantError(t, "run with another", err, nil)
+	runtest.Equal(t, "text", r.Text, "on")
 }
 
 // testAfterTurnError has a turn whose final commit would open a frame and add a message. The first node that calls
@@ -240,26 +241,26 @@ func testAfterTurnError(t *testing.T) {
 	kill()
 	n, stop := b.StartNodeOn(bustest.Open(t, b.Server), stack...)
 	_, err := n.Host().Await(b.Ctx, id, "t1")
-	harness.WantError(t, "await", err, api.ErrTurnFailed)
+	runtest.WantError(t, "await", err, api.ErrTurnFailed)
 	failed, _ := errors.AsType[*api.TurnFailedError](err)
 	if failed == nil || failed.Issue.Code != "plugin_finalize_turn" || !strings.Contains(failed.Issue.Message, harness.ErrPlugin.Error()) {
 		t.Errorf("await: got %v, want plugin_finalize_turn with the hook's error", err)
 	}
 	_, err = b.OtherHost().Run(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
-	harness.WantError(t, "run the same again", err, api.ErrTurnFailed)
+	runtest.WantError(t, "run the same again", err, api.ErrTurnFailed)
 	s := b.StateOf(id)
-	harness.Equal(t, "frames", len(s.Frames), 1)
-	harness.Equal(t, "queued turns", len(s.Queue), 0)
+	runtest.Equal(t, "frames", len(s.Frames), 1)
+	runtest.Equal(t, "queued turns", len(s.Queue), 0)
 	// As after the commit before: the tool has run.
 	before := []string{"user go", "assistant k:continue_as{}", "user k=switched"}
-	harness.EqualLists(t, "messages", b.Messages(id), before)
+	runtest.EqualLists(t, "messages", b.Messages(id), before)
 	b.RunTurn(id, "t2", harness.Text("again"))
-	harness.EqualLists(t, "prompt of the next turn", b.Model.Prompt(1), append(slices.Clone(before), "user again"))
+	runtest.EqualLists(t, "prompt of the next turn", b.Model.Prompt(1), append(slices.Clone(before), "user again"))
 	select {
 	case <-persisted:
 	case <-b.Ctx.Done():
 		t.Fatal("end of t2: got nobody told, want it told after the commit")
 	}
 	stop() // waits for the hooks after a turn
-	harness.EqualLists(t, "notified", notification, []string{"turn_finalized t2", "turn_persisted t2"})
+	runtest.EqualLists(t, "notified", notification, []string{"turn_finalized t2", "turn_persisted t2"})
 }

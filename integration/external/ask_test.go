@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -36,7 +37,7 @@ func (s *setting) question(id events.SessionID) projector.Approval {
 	s.AwaitPolling("the question", func() bool {
 		var err error
 		list, err = s.Approvals(s.Ctx, id)
-		harness.WantError(s.T, "approvals", err, nil)
+		runtest.WantError(s.T, "approvals", err, nil)
 		return len(list) > 0
 	})
 	return list[0].Approval
@@ -44,7 +45,7 @@ func (s *setting) question(id events.SessionID) projector.Approval {
 
 func (s *setting) give(id events.SessionID, question projector.Approval, granted bool, reason string) {
 	s.T.Helper()
-	harness.WantError(s.T, "answer", s.Approve(s.Ctx, id, events.ToolApprovalGiven{Effect: question.Effect, Granted: granted, Reason: reason, By: "ann"}), nil)
+	runtest.WantError(s.T, "answer", s.Approve(s.Ctx, id, events.ToolApprovalGiven{Effect: question.Effect, Granted: granted, Reason: reason, By: "ann"}), nil)
 }
 
 // TestCallAsksPeople has a call ask people. It gets their answer, and runs once, on any node.
@@ -67,7 +68,7 @@ func TestCallAsksPeople(t *testing.T) {
 					s.give(id, question, granted, "red")
 					s.AwaitTurn(id, "t1")
 					s.wantResult(id, fmt.Sprintf(`{"granted":%v,"reason":"red","by":"ann"}`, granted))
-					harness.DeepEqual(t, "runs", s.began(), 1)
+					runtest.DeepEqual(t, "runs", s.began(), 1)
 					harness.VerifyHistory(t, s.Bus, id)
 				})
 			}
@@ -89,8 +90,8 @@ func TestInstanceDiesWhileItAsks(t *testing.T) {
 			s.give(id, question, true, "red")
 			s.AwaitTurn(id, "t1")
 			s.wantResult(id, want)
-			harness.DeepEqual(t, "questions", len(harness.Find[*events.ToolApprovalAsked](s.System, id)), 1)
-			harness.DeepEqual(t, "runs", s.began(), map[string]int{"act": 1, "ask": 2}[tool])
+			runtest.DeepEqual(t, "questions", len(harness.Find[*events.ToolApprovalAsked](s.System, id)), 1)
+			runtest.DeepEqual(t, "runs", s.began(), map[string]int{"act": 1, "ask": 2}[tool])
 		})
 	}
 }
@@ -111,7 +112,7 @@ func TestCancelWhileACallAsks(t *testing.T) {
 					kill()
 				}
 				s.cancel(id)
-				harness.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
+				runtest.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
 				s.logged("stopped", 1)
 			})
 		}
@@ -157,7 +158,7 @@ func TestAskRefused(t *testing.T) {
 			if !strings.HasPrefix(got, c.want) {
 				t.Errorf("result: got %q, want %s", got, c.want)
 			}
-			harness.DeepEqual(t, "questions", len(harness.Find[*events.ToolApprovalAsked](s.System, id)), 0)
+			runtest.DeepEqual(t, "questions", len(harness.Find[*events.ToolApprovalAsked](s.System, id)), 0)
 		})
 	}
 }
@@ -177,7 +178,7 @@ func TestInnerCallAsksPeople(t *testing.T) {
 	if got := s.Outputs(id)[0]; !strings.HasPrefix(got, `True 200 {"granted":true,"reason":"red","by":"ann"}`) {
 		t.Errorf("output: got %q, want the answer", got)
 	}
-	harness.DeepEqual(t, "runs", s.began(), 1)
+	runtest.DeepEqual(t, "runs", s.began(), 1)
 }
 
 // TestTypeScriptAsksPeople has a call of the SDK of TypeScript ask people.
@@ -191,5 +192,5 @@ func TestTypeScriptAsksPeople(t *testing.T) {
 	s.give(id, question, true, "red")
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, `{"granted":true,"reason":"red","by":"ann"}`)
-	harness.DeepEqual(t, "runs", s.began(), 1)
+	runtest.DeepEqual(t, "runs", s.began(), 1)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -23,9 +24,9 @@ func (s *setting) wantStored(id events.SessionID) {
 	s.wantResult(id, "read true")
 	want := events.BlobRef{Digest: fmt.Sprintf("%x", sha256.Sum256([]byte(largeText(storedSize)))), Size: storedSize}
 	list := harness.Find[*events.ToolReturned](s.System, id)[0].Results[0].Attachments
-	harness.DeepEqual(s.T, "attachments", list, []events.Part{{Kind: events.PartAttachment, MediaType: "image/png", Blob: want}})
+	runtest.DeepEqual(s.T, "attachments", list, []events.Part{{Kind: events.PartAttachment, MediaType: "image/png", Blob: want}})
 	stored := harness.Find[*events.BodyStored](s.System, id)
-	harness.DeepEqual(s.T, "stored", stored, []*events.BodyStored{{Blob: want, By: wire.CallerOf("notes")}})
+	runtest.DeepEqual(s.T, "stored", stored, []*events.BodyStored{{Blob: want, By: wire.CallerOf("notes")}})
 }
 
 func storesBody(t *testing.T, on place) {
@@ -54,7 +55,7 @@ func storesBodyAgain(t *testing.T, on place) {
 	s.logged("stored", 2)
 	s.release()
 	s.AwaitTurn(id, "t1")
-	harness.DeepEqual(t, "runs", s.began(), 2)
+	runtest.DeepEqual(t, "runs", s.began(), 2)
 	s.wantStored(id)
 }
 
@@ -67,16 +68,16 @@ func foreignBody(t *testing.T, on place) {
 		harness.Reply(harness.Text("done")))
 	s.allowing("storeBlob", "getBlob")
 	_, err := s.StoreBlob(s.Ctx, s.Open(api.CreateRequest{}), []byte(body))
-	harness.WantError(t, "store", err, nil)
+	runtest.WantError(t, "store", err, nil)
 	s.node()
 	s.program("i1")
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
 	results := s.ResultsByPosition(id)
-	harness.DeepEqual(t, "outcome of reading it", results[0].Outcome, events.OutcomeFailure)
-	harness.DeepEqual(t, "outcome of naming it", []string{string(results[1].Outcome), results[1].Code}, []string{string(events.OutcomeFailure), plugin.CodeUnknownBody})
+	runtest.DeepEqual(t, "outcome of reading it", results[0].Outcome, events.OutcomeFailure)
+	runtest.DeepEqual(t, "outcome of naming it", []string{string(results[1].Outcome), results[1].Code}, []string{string(events.OutcomeFailure), plugin.CodeUnknownBody})
 	_, err = s.FindBlobs(s.Ctx, id, digest)
-	harness.WantError(t, "of the session", err, api.ErrUnknownBlob)
+	runtest.WantError(t, "of the session", err, api.ErrUnknownBlob)
 }
 
 func bodyNotAllowed(t *testing.T, on place) {
@@ -87,5 +88,5 @@ func bodyNotAllowed(t *testing.T, on place) {
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, "status 403")
-	harness.DeepEqual(t, "stored", len(harness.Find[*events.BodyStored](s.System, id)), 0)
+	runtest.DeepEqual(t, "stored", len(harness.Find[*events.BodyStored](s.System, id)), 0)
 }

@@ -71,7 +71,7 @@ func (s *setting) nodeOn(on *bus.Bus) (kill func()) {
 		factories[0] = s.wrap(factories[0])
 	}
 	n, kill := s.StartNodeOn(on, append(factories, s.own...)...)
-	harness.WantError(s.T, "callbacks", p.ServeAPI(external.APIConfig{Service: n.Host(), Access: s.record}), nil)
+	runtest.WantError(s.T, "callbacks", p.ServeAPI(external.APIConfig{Service: n.Host(), Access: s.record}), nil)
 	s.Host = n.Host()
 	return kill
 }
@@ -132,7 +132,7 @@ func (s *setting) run(instance string, cmd *exec.Cmd) *process {
 func (s *setting) spawn(instance string, cmd *exec.Cmd) *process {
 	s.T.Helper()
 	out, err := cmd.StdoutPipe()
-	harness.WantError(s.T, "output", err, nil)
+	runtest.WantError(s.T, "output", err, nil)
 	p := s.launch(instance, cmd)
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
 		s.T.Fatalf("program: got %q, %v, want ready", line, err)
@@ -226,13 +226,13 @@ func (s *setting) logged(what string, n int) (lines []string) {
 // release ends the calls that are held.
 func (s *setting) release() {
 	s.T.Helper()
-	harness.WantError(s.T, "release", os.WriteFile(s.runs+released, nil, 0o600), nil)
+	runtest.WantError(s.T, "release", os.WriteFile(s.runs+released, nil, 0o600), nil)
 }
 
 // hold makes the calls wait that are held from now on.
 func (s *setting) hold() {
 	s.T.Helper()
-	harness.WantError(s.T, "hold", os.Remove(s.runs+released), nil)
+	runtest.WantError(s.T, "hold", os.Remove(s.runs+released), nil)
 }
 
 // sentCalls are the messages with calls that nodes send to instances of notes from now on.
@@ -240,8 +240,8 @@ func (s *setting) sentCalls() *nats.Subscription {
 	s.T.Helper()
 	c := s.client()
 	sent, err := c.nc.SubscribeSync(c.prefix + ".plugin.notes.*.call")
-	harness.WantError(s.T, "subscribe", err, nil)
-	harness.WantError(s.T, "subscribe", c.nc.Flush(), nil)
+	runtest.WantError(s.T, "subscribe", err, nil)
+	runtest.WantError(s.T, "subscribe", c.nc.Flush(), nil)
 	return sent
 }
 
@@ -252,7 +252,7 @@ func (s *setting) sent(calls *nats.Subscription) (in wire.Call) {
 	if err != nil {
 		s.T.Fatalf("call: %v", err)
 	}
-	harness.WantError(s.T, "call", json.Unmarshal(m.Data, &in), nil)
+	runtest.WantError(s.T, "call", json.Unmarshal(m.Data, &in), nil)
 	return in
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin/remote"
 )
@@ -28,7 +29,7 @@ func TestCallbackAtTheEnd(t *testing.T) {
 		child := events.SessionID(events.DerivedID("cb-", string(id), "t1/0/0", "r1"))
 		in := acting{Do: "leave", Method: "POST", Path: "/v1/sessions", Body: json.RawMessage(fmt.Sprintf(`{"parent":%q}`, id))}
 		args, err := json.Marshal(&in)
-		harness.WantError(t, "arguments", err, nil)
+		runtest.WantError(t, "arguments", err, nil)
 		s.Model.Rescript(calling("act", string(args))...)
 		s.RunTurn(id, "t1", harness.Text("go"))
 		if got := s.CallResult(id, "k"); got != "left" {

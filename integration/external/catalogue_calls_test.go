@@ -13,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -94,18 +95,18 @@ func (s *setting) wantResult(id events.SessionID, want string) {
 func oneCall(t *testing.T, on place) {
 	s, id := play(t, on, "write", `{"text":"milk"}`, "i1")
 	s.wantResult(id, "noted: milk")
-	harness.DeepEqual(t, "instances that have the call", s.holders(id), []string{"i1"})
-	harness.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
-	harness.DeepEqual(t, "runs", s.began(), 1)
+	runtest.DeepEqual(t, "instances that have the call", s.holders(id), []string{"i1"})
+	runtest.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
+	runtest.DeepEqual(t, "runs", s.began(), 1)
 }
 
 // outputs collects the output of the turn until its end.
 func (s *setting) outputs(id events.SessionID) (list []api.SessionEvent) {
 	s.T.Helper()
 	events, err := s.WatchTurn(s.Ctx, id, "t1")
-	harness.WantError(s.T, "watch", err, nil)
+	runtest.WantError(s.T, "watch", err, nil)
 	for e, err := range events {
-		harness.WantError(s.T, "watch", err, nil)
+		runtest.WantError(s.T, "watch", err, nil)
 		if e.Type == api.EventToolOutput || e.Type == api.EventToolCall {
 			list = append(list, e)
 		}
@@ -125,15 +126,15 @@ func linesInOrder(t *testing.T, on place) {
 		}
 		text += e.Text
 	}
-	harness.DeepEqual(t, "output", text, "line 1\nline 2\nline 3\nline 4\nline 5\n")
+	runtest.DeepEqual(t, "output", text, "line 1\nline 2\nline 3\nline 4\nline 5\n")
 	last := list[len(list)-1]
-	harness.DeepEqual(t, "last", []string{string(last.Type), last.Output}, []string{"tool_call", "printed"})
+	runtest.DeepEqual(t, "last", []string{string(last.Type), last.Output}, []string{"tool_call", "printed"})
 }
 
 func failureIsResult(t *testing.T, on place) {
 	s, id := play(t, on, "look", `{"text":"","fail":"error"}`, "i1")
 	s.wantResult(id, "[failed] the shop is closed")
-	harness.DeepEqual(t, "runs", s.began(), 1)
+	runtest.DeepEqual(t, "runs", s.began(), 1)
 }
 
 // notSent is a call that fails without an instance.
@@ -141,15 +142,15 @@ func notSent(tool, args, want string) func(*testing.T, place) {
 	return func(t *testing.T, on place) {
 		s, id := play(t, on, tool, args, "i1")
 		s.wantResult(id, want)
-		harness.DeepEqual(t, "runs", s.began(), 0)
+		runtest.DeepEqual(t, "runs", s.began(), 0)
 	}
 }
 
 func largeArguments(t *testing.T, on place) {
 	s, id := play(t, on, "write", fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", wire.MaxArgsBytes)), "i1")
 	s.wantResult(id, fmt.Sprintf("limit is %d", wire.MaxArgsBytes))
-	harness.DeepEqual(t, "class", harness.Find[*events.ToolReturned](s.System, id)[0].Results[0].Class, plugin.ClassResourceLimit)
-	harness.DeepEqual(t, "runs", s.began(), 0)
+	runtest.DeepEqual(t, "class", harness.Find[*events.ToolReturned](s.System, id)[0].Results[0].Class, plugin.ClassResourceLimit)
+	runtest.DeepEqual(t, "runs", s.began(), 0)
 }
 
 func shareCalls(t *testing.T, on place) {
@@ -170,11 +171,11 @@ func shareCalls(t *testing.T, on place) {
 			instances[words[2]] = true
 		}
 	}
-	harness.DeepEqual(t, "calls", len(calls), 30)
+	runtest.DeepEqual(t, "calls", len(calls), 30)
 	for call, n := range calls {
-		harness.DeepEqual(t, "runs of "+call, n, 1)
+		runtest.DeepEqual(t, "runs of "+call, n, 1)
 	}
-	harness.DeepEqual(t, "instances", slices.Sorted(maps.Keys(instances)), []string{"i1", "i2", "i3"})
+	runtest.DeepEqual(t, "instances", slices.Sorted(maps.Keys(instances)), []string{"i1", "i2", "i3"})
 }
 
 func twoSessions(t *testing.T, on place) {
@@ -203,7 +204,7 @@ func largeResults(t *testing.T, on place) {
 		id := s.begin()
 		s.AwaitTurn(id, "t1")
 		got, err := s.ToolOutput(s.Ctx, id, "t1/0/0")
-		harness.WantError(t, "output", err, nil)
+		runtest.WantError(t, "output", err, nil)
 		if sha256.Sum256([]byte(got)) != sha256.Sum256([]byte(largeText(size))) {
 			t.Errorf("result of %d bytes: got another one, of %d bytes: %.200s", size, len(got), got)
 		}
@@ -234,9 +235,9 @@ func controlAndEvents(t *testing.T, on place) {
 	s.node()
 	s.program("i1")
 	id := s.begin()
-	harness.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndToolValue)
+	runtest.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndToolValue)
 	for entry, err := range s.Bus.Log().Read(s.Ctx, id, 1) {
-		harness.WantError(t, "read", err, nil)
+		runtest.WantError(t, "read", err, nil)
 		var shown []string
 		returned := false
 		for i := range entry.Commit.Events {
@@ -250,7 +251,7 @@ func controlAndEvents(t *testing.T, on place) {
 			}
 		}
 		if returned {
-			harness.DeepEqual(t, "events in the commit of the result", shown, []string{`[{"n":1},{"n":2}]`})
+			runtest.DeepEqual(t, "events in the commit of the result", shown, []string{`[{"n":1},{"n":2}]`})
 			return
 		}
 	}
@@ -271,14 +272,14 @@ func distinctIDs(t *testing.T, on place) {
 	for _, line := range s.logged("ended", calls) {
 		ids[strings.Fields(line)[1]] = true
 	}
-	harness.DeepEqual(t, "ids", len(ids), calls)
+	runtest.DeepEqual(t, "ids", len(ids), calls)
 }
 
 func longCall(t *testing.T, on place) {
 	millis := (2 * wire.Lease).Milliseconds()
 	s, id := play(t, on, "look", fmt.Sprintf(`{"text":"milk","millis":%d}`, millis), "i1", "i2")
 	s.wantResult(id, "noted: milk")
-	harness.DeepEqual(t, "runs", s.began(), 1)
+	runtest.DeepEqual(t, "runs", s.began(), 1)
 }
 
 func oneHolder(t *testing.T, on place) {
@@ -291,15 +292,15 @@ func oneHolder(t *testing.T, on place) {
 	}
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
-	harness.DeepEqual(t, "number of holders", len(s.holders(id)), 1)
-	harness.DeepEqual(t, "runs", s.began(), 1)
+	runtest.DeepEqual(t, "number of holders", len(s.holders(id)), 1)
+	runtest.DeepEqual(t, "runs", s.began(), 1)
 }
 
 func poison(t *testing.T, on place) {
 	s, id := play(t, on, "ask", `{"do":"die"}`, "i1", "i2", "i3", "i4")
 	s.wantResult(id, "instances of plugin notes that ended during the call: 3")
-	harness.DeepEqual(t, "runs", s.began(), 3)
-	harness.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.DeepEqual(t, "runs", s.began(), 3)
+	runtest.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
 }
 
 func pacedOutput(t *testing.T, on place) {
@@ -321,7 +322,7 @@ func pacedOutput(t *testing.T, on place) {
 			t.Fatalf("output at %d: got %.80q, want the text that was printed there", e.Offset, e.Text)
 		}
 	}
-	harness.DeepEqual(t, "result", list[len(list)-1].Output, "printed")
+	runtest.DeepEqual(t, "result", list[len(list)-1].Output, "printed")
 }
 
 // allowing lets the plugin use operations.
@@ -340,13 +341,13 @@ func childOnce(t *testing.T, on place) {
 	s.release()
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, "201 ")
-	harness.DeepEqual(t, "runs", s.began(), 2)
+	runtest.DeepEqual(t, "runs", s.began(), 2)
 	children := make(map[events.SessionID]bool)
 	for session, err := range s.Bus.Sessions(s.Ctx) {
-		harness.WantError(t, "sessions", err, nil)
+		runtest.WantError(t, "sessions", err, nil)
 		if s.StateOf(session).Parent == id {
 			children[session] = true
 		}
 	}
-	harness.DeepEqual(t, "children", len(children), 1)
+	runtest.DeepEqual(t, "children", len(children), 1)
 }

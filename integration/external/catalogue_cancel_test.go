@@ -30,7 +30,7 @@ var cancelCases = []serviceCase{
 func (s *setting) cancel(id events.SessionID) {
 	s.T.Helper()
 	_, _, err := s.Cancel(s.Ctx, id, "t1", api.CancelRequest{})
-	harness.WantError(s.T, "cancel", err, nil)
+	runtest.WantError(s.T, "cancel", err, nil)
 }
 
 // theResult is the only result of the call with an index.
@@ -44,7 +44,7 @@ func (s *setting) theResult(id events.SessionID, call int64) (r events.ToolResul
 			}
 		}
 	}
-	harness.DeepEqual(s.T, fmt.Sprintf("results of call %d", call), n, 1)
+	runtest.DeepEqual(s.T, fmt.Sprintf("results of call %d", call), n, 1)
 	return r
 }
 
@@ -56,7 +56,7 @@ func cancelCommand(t *testing.T, on place) {
 	id := s.begin()
 	s.AwaitPolling("the command", func() bool { return sleeping() })
 	s.cancel(id)
-	harness.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
+	runtest.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
 	if r := s.theResult(id, 0); r.Outcome != events.OutcomeCancelled || !strings.HasPrefix(r.Text, "partial\n") {
 		t.Errorf("result: got %+v, want it cancelled, with what the command printed", r)
 	}
@@ -76,14 +76,14 @@ func noInstance(t *testing.T, on place) {
 	s.wantResult(id, "no instance of plugin notes runs")
 	s.program("i2")
 	s.RunTurn(id, "t2", harness.Text("more")) // its call follows one that was kept
-	harness.DeepEqual(t, "runs", s.lines("began"), []string{"began t2/0/0 i2"})
+	runtest.DeepEqual(t, "runs", s.lines("began"), []string{"began t2/0/0 i2"})
 }
 
 func cancelEnded(t *testing.T, on place) {
 	s, id := play(t, on, "write", `{"text":"milk"}`, "i1")
 	before := s.LastSeq(id)
 	s.cancel(id)
-	harness.DeepEqual(t, "last commit", s.LastSeq(id), before)
+	runtest.DeepEqual(t, "last commit", s.LastSeq(id), before)
 	s.wantResult(id, "noted: milk")
 }
 
@@ -95,7 +95,7 @@ func ignoredCancel(t *testing.T, on place) {
 	id := s.begin()
 	s.logged("began", 1)
 	s.cancel(id)
-	harness.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
+	runtest.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
 	if r := s.theResult(id, 0); r.Outcome != events.OutcomeCancelled || !strings.Contains(r.Text, "did not stop within 400ms") {
 		t.Errorf("result: got %+v, want it cancelled by force", r)
 	}
@@ -104,7 +104,7 @@ func ignoredCancel(t *testing.T, on place) {
 	s.logged("ended", 1) // its outcome has no reader
 	s.Model.Rescript(calling("look", `{"text":"milk"}`)...)
 	s.AwaitTurn(s.begin(), "t1") // the instance sends its outcomes in order
-	harness.DeepEqual(t, "last commit", s.LastSeq(id), last)
+	runtest.DeepEqual(t, "last commit", s.LastSeq(id), last)
 }
 
 func cancelRace(t *testing.T, on place) {
@@ -144,13 +144,13 @@ func cancelThree(t *testing.T, on place) {
 	id := s.begin()
 	s.logged("began", 1)
 	s.cancel(id)
-	harness.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
+	runtest.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
 	for call, want := range []string{"half", "cancelled", "cancelled"} {
 		if r := s.theResult(id, int64(call)); r.Outcome != events.OutcomeCancelled || !strings.Contains(r.Text, want) {
 			t.Errorf("result %d: got %+v, want it cancelled with %q", call, r, want)
 		}
 	}
-	harness.DeepEqual(t, "runs", s.began(), 1)
+	runtest.DeepEqual(t, "runs", s.began(), 1)
 }
 
 func cancelBefore(t *testing.T, on place) {
@@ -159,8 +159,8 @@ func cancelBefore(t *testing.T, on place) {
 	s.cancel(id)
 	s.node()
 	s.program("i1")
-	harness.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
-	harness.DeepEqual(t, "runs", s.began(), 0)
+	runtest.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
+	runtest.DeepEqual(t, "runs", s.began(), 0)
 }
 
 func timeLimit(t *testing.T, on place) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // instanceDies kills or stops the instance while the tool runs.
@@ -23,13 +24,13 @@ func instanceDies(tool string, signal syscall.Signal, want string, runs int) fun
 		}
 		s.AwaitTurn(id, "t1")
 		s.wantResult(id, want)
-		harness.DeepEqual(t, "runs", s.began(), runs)
+		runtest.DeepEqual(t, "runs", s.began(), runs)
 		s.release()
 		if signal == syscall.SIGSTOP { // what it sends now has no reader
 			programs[holder].signal(syscall.SIGCONT)
 			s.logged("ended", runs)
 			s.wantResult(id, want)
-			harness.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
+			runtest.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
 		}
 	}
 }
@@ -46,7 +47,7 @@ func startsAgain(t *testing.T, on place) {
 	s.spawn("i1", s.command())
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, "[lost]")
-	harness.DeepEqual(t, "runs", s.began(), 1)
+	runtest.DeepEqual(t, "runs", s.began(), 1)
 	s.alive(1)
 	if after := s.idOf("i1"); after == before {
 		t.Errorf("id of the second start: got that of the first, %s", after)
@@ -70,7 +71,7 @@ func nodeDies(tool string) func(*testing.T, place) {
 		s.release()
 		s.AwaitTurn(id, "t1")
 		s.wantResult(id, "noted: milk")
-		harness.DeepEqual(t, "runs", s.began(), 1)
-		harness.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
+		runtest.DeepEqual(t, "runs", s.began(), 1)
+		runtest.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
 	}
 }

@@ -287,7 +287,7 @@ func (f *faults) ended() bool {
 func (f *faults) audit(n int) (found []string) {
 	f.T.Helper()
 	data, err := os.ReadFile(f.runs)
-	harness.WantError(f.T, "runs", err, nil)
+	runtest.WantError(f.T, "runs", err, nil)
 	began := make(map[string]int) // by session and effect
 	for line := range strings.Lines(string(data)) {
 		if fields := strings.Fields(line); fields[0] == "began" {

@@ -135,15 +135,15 @@ func hangingGate(t *testing.T, on place) {
 	}
 	s.Model.Rescript(harness.Reply(harness.Text("done")))
 	close(release)
-	harness.Equal(t, "end", s.AwaitTurn(hangs, "t1").End, events.EndFinished)
-	harness.Equal(t, "call whose hook answered late", s.CallResult(hangs, "k"), "was own")
+	runtest.Equal(t, "end", s.AwaitTurn(hangs, "t1").End, events.EndFinished)
+	runtest.Equal(t, "call whose hook answered late", s.CallResult(hangs, "k"), "was own")
 	s.Model.Rescript(calling("brief", `{"a":1}`)...)
 	id := s.begin()
-	harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
 	if got := s.CallResult(id, "k"); !strings.Contains(got, "no answer in time") {
 		t.Errorf("call whose hook hangs: got %q, want that the hook did not answer", got)
 	}
-	harness.Equal(t, "runs", runs.Load(), 2)
+	runtest.Equal(t, "runs", runs.Load(), 2)
 }
 
 // The turn's history records the skipped hook as a trace event of the plugin.
@@ -163,22 +163,22 @@ func hangingHook(t *testing.T, on place) {
 	})
 	id := s.turn()
 	ran := s.HookRecord(id, events.PointBeforeTurn)
-	harness.DeepEqual(t, "hooks", b.hooks(), []string{"hang", "work"})
+	runtest.DeepEqual(t, "hooks", b.hooks(), []string{"hang", "work"})
 	if len(ran.Decisions) != 2 || ran.Failed != "" {
 		t.Fatalf("record: got %+v, want two decisions and no failure of the point", ran)
 	}
 	var skipped wire.Skipped
-	harness.WantError(t, "payload", json.Unmarshal(ran.Decisions[0].Body, &skipped), nil)
-	harness.Equal(t, "name", ran.Decisions[0].Name, "plugin.slow.hook_skipped")
-	harness.Equal(t, "skipped hook", skipped.Hook, "hang")
-	harness.Equal(t, "reason", skipped.Reason, "no answer in time, limit is 300ms")
+	runtest.WantError(t, "payload", json.Unmarshal(ran.Decisions[0].Body, &skipped), nil)
+	runtest.Equal(t, "name", ran.Decisions[0].Name, "plugin.slow.hook_skipped")
+	runtest.Equal(t, "skipped hook", skipped.Hook, "hang")
+	runtest.Equal(t, "reason", skipped.Reason, "no answer in time, limit is 300ms")
 	want, seq := []string{"user go", "system in time", "assistant done"}, s.LastSeq(id)
-	harness.EqualLists(t, "messages", s.Messages(id), want)
+	runtest.EqualLists(t, "messages", s.Messages(id), want)
 	close(release)
 	harness.Receive(s.System, "the late answer", late)
-	harness.WantError(t, "flush", s.Bus.Conn().Flush(), nil)
-	harness.EqualLists(t, "messages after the late answer", s.Messages(id), want)
-	harness.Equal(t, "sequence after the late answer", s.LastSeq(id), seq)
+	runtest.WantError(t, "flush", s.Bus.Conn().Flush(), nil)
+	runtest.EqualLists(t, "messages after the late answer", s.Messages(id), want)
+	runtest.Equal(t, "sequence after the late answer", s.LastSeq(id), seq)
 }
 
 // The gates are hooks of one plugin. Those of other plugins are called too, as all plugins see every call.
@@ -197,9 +197,9 @@ func blockingGate(t *testing.T, on place) {
 	})
 	id := s.turn()
 	runtest.Equal(t, "call", s.CallResult(id, "k"), "[failed] the shop is closed")
-	harness.DeepEqual(t, "hooks", b.hooks(), []string{"a", "b"})
-	harness.DeepEqual(t, "listed hooks", s.first.Status()[0].Hooks, []string{"a", "b", "c", "other_tool"})
-	harness.Equal(t, "runs", runs.Load(), 0)
+	runtest.DeepEqual(t, "hooks", b.hooks(), []string{"a", "b"})
+	runtest.DeepEqual(t, "listed hooks", s.first.Status()[0].Hooks, []string{"a", "b", "c", "other_tool"})
+	runtest.Equal(t, "runs", runs.Load(), 0)
 	in := b.requests()[0]
 	if in.Call == nil || in.Call.Tool != "own" || string(in.Call.Args) != `{"a":1}` || in.Call.Model != "k" || in.Session != id || in.Turn != "t1" {
 		t.Errorf("request: got %+v, want that of the call", in)
@@ -225,7 +225,7 @@ func hookOrder(t *testing.T, on place) {
 		turn := events.TurnID(fmt.Sprint("t", i))
 		s.RunTurn(id, turn, harness.Text("go"))
 		prompt := s.Model.Prompt(i)
-		harness.EqualLists(t, "end of the prompt of "+string(turn), prompt[max(0, len(prompt)-5):], []string{"user go", "system d", "system b", "system c", "system a"})
+		runtest.EqualLists(t, "end of the prompt of "+string(turn), prompt[max(0, len(prompt)-5):], []string{"user go", "system d", "system b", "system c", "system a"})
 	}
 }
 
@@ -240,9 +240,9 @@ func recordedHooks(t *testing.T, on place) {
 	kill()
 	s.nodeOf([]string{"note"})
 	s.known(s.first, "note", 1)
-	harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "calls of the hook", len(b.requests()), 1)
-	harness.EqualLists(t, "messages", s.Messages(id), []string{"user note it", "system noted", "assistant done"})
+	runtest.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "calls of the hook", len(b.requests()), 1)
+	runtest.EqualLists(t, "messages", s.Messages(id), []string{"user note it", "system noted", "assistant done"})
 }
 
 func replayCallsNothing(t *testing.T, on place) {
@@ -265,13 +265,13 @@ func replayCallsNothing(t *testing.T, on place) {
 	hooks, runs, live := len(b.requests()), s.began(), s.StateOf(id)
 	replayed := projector.New(id)
 	for e, err := range s.Bus.Log().Read(s.Ctx, id, 1) {
-		harness.WantError(t, "read", err, nil)
-		harness.WantError(t, "apply", replayed.Apply(e), nil)
+		runtest.WantError(t, "read", err, nil)
+		runtest.WantError(t, "apply", replayed.Apply(e), nil)
 	}
 	s.Verify(id)
-	harness.Equal(t, "state", bytes.Equal(harness.EncodeState(t, replayed), harness.EncodeState(t, live)), true)
-	harness.Equal(t, "requests for hooks", len(b.requests()), hooks)
-	harness.Equal(t, "runs of the tool", s.began(), runs)
+	runtest.Equal(t, "state", bytes.Equal(harness.EncodeState(t, replayed), harness.EncodeState(t, live)), true)
+	runtest.Equal(t, "requests for hooks", len(b.requests()), hooks)
+	runtest.Equal(t, "runs of the tool", s.began(), runs)
 }
 
 // The first event reaches an instance that goes before it answers: it comes again, and says so. The others happen
@@ -344,7 +344,7 @@ func observerDown(t *testing.T, on place) {
 		want[i] = fmt.Sprint("t", i)
 	}
 	// A server redelivers what a starved node handles too slowly. The first delivery of t0 was to the node that was killed.
-	harness.EqualLists(t, "events", slices.Compact(slices.Clone(list)), want)
+	runtest.EqualLists(t, "events", slices.Compact(slices.Clone(list)), want)
 	if len(again) != 1+len(list)-turns || again[0] != "t0" {
 		t.Errorf("redelivered: got %v of %v, want t0, and whatever came twice", again, list)
 	}
@@ -377,9 +377,9 @@ func ownPoint(t *testing.T, on place) {
 	pong, _ = s.instance(remote.Config{Plugin: empty("pong"), Custom: custom("pong", func() *remote.Instance { return pong })})
 	s.instance(remote.Config{Plugin: empty("deaf")})
 	reached, err := ping.Fire(s.Ctx, "news", "s1", json.RawMessage(`"first"`))
-	harness.WantError(t, "fire", err, nil)
-	harness.DeepEqual(t, "reached", reached, []string{"pong"})
+	runtest.WantError(t, "fire", err, nil)
+	runtest.DeepEqual(t, "reached", reached, []string{"pong"})
 	mu.Lock()
 	defer mu.Unlock()
-	harness.DeepEqual(t, "received", received, map[string][]string{"pong": {`"first" s1 of ping`}, "ping": {`"second" s1 of pong`}})
+	runtest.DeepEqual(t, "received", received, map[string][]string{"pong": {`"first" s1 of ping`}, "ping": {`"second" s1 of pong`}})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
@@ -45,9 +46,9 @@ func (s *setting) fakeOf(r *wire.Registration, answer func(verb string, in *wire
 			_ = c.nc.Publish(m.Reply, data)
 		})
 	})
-	harness.WantError(s.T, "subscribe", err, nil)
+	runtest.WantError(s.T, "subscribe", err, nil)
 	sign, err := json.Marshal(&wire.Sign{Hash: r.Manifest.Hash()})
-	harness.WantError(s.T, "sign", err, nil)
+	runtest.WantError(s.T, "sign", err, nil)
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() { // ends with the test
 		defer close(ended)
@@ -100,25 +101,25 @@ func outcomeAgain(t *testing.T, on place) {
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, "kept: t1/0/0")
-	harness.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
+	runtest.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
 }
 
 func recordedIsDropped(t *testing.T, on place) {
 	s, id := play(t, on, "write", `{"text":"milk"}`, "i1")
 	again, err := json.Marshal(&wire.Call{CallID: wire.CallID{Session: id, Call: "t1/0/0"}, Tool: "write", Args: json.RawMessage(`{"text":"milk"}`)})
-	harness.WantError(t, "call", err, nil)
+	runtest.WantError(t, "call", err, nil)
 	c := s.client()
 	s.AwaitPolling("the outcome to be dropped", func() bool {
 		m, err := c.nc.Request(c.prefix+".plugin.notes."+s.idOf("i1")+".call", again, time.Minute)
-		harness.WantError(t, "call again", err, nil)
+		runtest.WantError(t, "call again", err, nil)
 		var answer wire.Progress
-		harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
+		runtest.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
 		if !answer.Last() {
 			t.Fatalf("the call runs again: got %+v", answer)
 		}
 		return answer.Forgotten
 	})
-	harness.DeepEqual(t, "runs", s.began(), 1)
+	runtest.DeepEqual(t, "runs", s.began(), 1)
 }
 
 func repeatJoins(t *testing.T, on place) {
@@ -128,20 +129,20 @@ func repeatJoins(t *testing.T, on place) {
 	id := s.begin()
 	s.logged("began", 1)
 	again, err := json.Marshal(&wire.Call{CallID: wire.CallID{Session: id, Call: "t1/0/0"}, Tool: "write", Args: json.RawMessage(`{"text":"milk"}`), Again: true})
-	harness.WantError(t, "call", err, nil)
+	runtest.WantError(t, "call", err, nil)
 	c := s.client()
 	to := c.prefix + ".plugin.notes." + s.idOf("i1") + ".call"
 	for range 5 {
 		m, err := c.nc.RequestWithContext(s.Ctx, to, again)
-		harness.WantError(t, "call again", err, nil)
+		runtest.WantError(t, "call again", err, nil)
 		var answer wire.Progress
-		harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
-		harness.DeepEqual(t, "answer while the tool runs", answer, wire.Progress{})
+		runtest.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
+		runtest.DeepEqual(t, "answer while the tool runs", answer, wire.Progress{})
 	}
 	s.release()
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, "noted: milk")
-	harness.DeepEqual(t, "runs", s.began(), 1)
+	runtest.DeepEqual(t, "runs", s.began(), 1)
 }
 
 func garbage(t *testing.T, on place) {
@@ -162,7 +163,7 @@ func garbage(t *testing.T, on place) {
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, `control: unknown "explode"`)
-	harness.DeepEqual(t, "other call", s.CallResult(id, "l"), "fine")
+	runtest.DeepEqual(t, "other call", s.CallResult(id, "l"), "fine")
 }
 
 // hostileOutcomes breaks each limit of an outcome. The call fails, and its result names the field.
@@ -248,8 +249,8 @@ func firstAnswer(t *testing.T, on place) {
 	})
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", s.CallResult(id, "k"), "first")
-	harness.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
+	runtest.Equal(t, "result", s.CallResult(id, "k"), "first")
+	runtest.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
 }
 
 func callbackWithoutCall(t *testing.T, on place) {
@@ -277,10 +278,10 @@ func callbackWithoutCall(t *testing.T, on place) {
 	s.AwaitTurn(id, "t1")
 	(*reply.Load())(&wire.Progress{Callback: &wire.Callback{ID: "c", Method: "POST", Path: "/v1/sessions", Body: json.RawMessage(fmt.Sprintf(`{"parent":%q}`, id))}})
 	s.RunTurn(id, "t2", harness.Text("more")) // the answer of its callback would come after the other one
-	harness.DeepEqual(t, "answers", answers.Load(), int64(1))
+	runtest.DeepEqual(t, "answers", answers.Load(), int64(1))
 	for session, err := range s.Bus.Sessions(s.Ctx) {
-		harness.WantError(t, "sessions", err, nil)
-		harness.DeepEqual(t, "session", session, id)
+		runtest.WantError(t, "sessions", err, nil)
+		runtest.DeepEqual(t, "session", session, id)
 	}
 }
 
@@ -293,7 +294,7 @@ func (s *setting) requested(method, path, body string) string {
 		in.Body = json.RawMessage(body)
 	}
 	args, err := json.Marshal(&in)
-	harness.WantError(s.T, "arguments", err, nil)
+	runtest.WantError(s.T, "arguments", err, nil)
 	s.Model.Rescript(calling("act", string(args))...)
 	s.StartTurn(id, "t1", harness.Text("ask"))
 	s.AwaitTurn(id, "t1")
@@ -332,5 +333,5 @@ func deniedOperation(t *testing.T, on place) {
 			denied++
 		}
 	}
-	harness.DeepEqual(t, "denied requests in the access log", denied, 5)
+	runtest.DeepEqual(t, "denied requests in the access log", denied, 5)
 }

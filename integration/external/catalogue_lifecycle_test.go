@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -54,7 +55,7 @@ func (s *setting) placement(id events.SessionID) (at struct {
 	if saved == nil {
 		s.T.Fatal("the history has no placement")
 	}
-	harness.WantError(s.T, "placement", json.Unmarshal(saved.State, &at), nil)
+	runtest.WantError(s.T, "placement", json.Unmarshal(saved.State, &at), nil)
 	at.Instance = nameOf(at.Instance)
 	return at
 }
@@ -69,16 +70,16 @@ func idleSessionEnds(t *testing.T, on place) {
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
 	s.logged("idle", 1)
-	harness.WantError(t, "the program", programs["i1"].cmd.Wait(), nil)
+	runtest.WantError(t, "the program", programs["i1"].cmd.Wait(), nil)
 	s.live = 0
 	s.alive(0)
 	s.placed("", "i2")
 	s.RunTurn(id, "t2", harness.Text("more"))
 	s.logged("idle", 2)
-	harness.DeepEqual(t, "log", s.lines("started", "began", "idle"), []string{
+	runtest.DeepEqual(t, "log", s.lines("started", "began", "idle"), []string{
 		"started 1 i1", "began t1/0/0 i1", "idle - i1", "started 2 i2", "began t2/0/0 i2", "idle - i2",
 	})
-	harness.DeepEqual(t, "holders", s.holders(id), []string{"i1", "i2"})
+	runtest.DeepEqual(t, "holders", s.holders(id), []string{"i1", "i2"})
 }
 
 // Whether people watch a session is not known to a node, so a hint may come for a session that is watched.
@@ -90,7 +91,7 @@ func busySessionIsNotIdle(t *testing.T, on place) {
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
 	s.logged("idle", 1)
-	harness.DeepEqual(t, "log", s.lines("began", "ended", "idle"), []string{"began t1/0/0 i1", "ended t1/0/0 i1", "idle - i1"})
+	runtest.DeepEqual(t, "log", s.lines("began", "ended", "idle"), []string{"began t1/0/0 i1", "ended t1/0/0 i1", "idle - i1"})
 }
 
 // An instance writes nothing durable, so the refusals are those of calls: with an old epoch, and on an instance that
@@ -111,7 +112,7 @@ func placementMoves(t *testing.T, on place) {
 	if got := s.placement(id); got.Instance != second || got.Epoch != 2 || first.Epoch != 1 {
 		t.Errorf("placements: got %+v and %+v, want epoch 1, and epoch 2 on %s", first, got, second)
 	}
-	harness.DeepEqual(t, "starts", s.lines("started"), []string{"started 1 " + first.Instance, "started 2 " + second})
+	runtest.DeepEqual(t, "starts", s.lines("started"), []string{"started 1 " + first.Instance, "started 2 " + second})
 	programs[first.Instance].signal(syscall.SIGCONT)
 	c := s.client()
 	for _, refused := range []struct {
@@ -119,23 +120,23 @@ func placementMoves(t *testing.T, on place) {
 		epoch    int64
 	}{{second, 1}, {first.Instance, 2}, {second, 3}, {second, 0}} {
 		body, err := json.Marshal(&wire.Call{CallID: wire.CallID{Session: id, Call: "late"}, Tool: "write", Args: json.RawMessage(`{"text":"x"}`), Epoch: refused.epoch})
-		harness.WantError(t, "call", err, nil)
+		runtest.WantError(t, "call", err, nil)
 		var answer wire.Progress
 		m, err := c.nc.Request(c.prefix+".plugin.notes."+s.idOf(refused.instance)+".call", body, time.Minute)
-		harness.WantError(t, "call", err, nil)
-		harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
+		runtest.WantError(t, "call", err, nil)
+		runtest.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
 		if answer.Error == nil || answer.Error.Code != wire.CodeNotOwner {
 			t.Errorf("epoch %d on %s: got %+v, want %s", refused.epoch, refused.instance, answer, wire.CodeNotOwner)
 		}
 	}
-	harness.DeepEqual(t, "runs", s.began(), 2)
+	runtest.DeepEqual(t, "runs", s.began(), 2)
 }
 
 func rollingUpgrade(t *testing.T, on place) {
 	upgrade(t, on, func(s *setting, _ *process) {
 		c := s.client()
-		harness.WantError(t, "drain", c.nc.Publish(c.prefix+".plugin.notes."+s.idOf("old")+".drain", nil), nil)
-		harness.WantError(t, "drain", c.nc.Flush(), nil)
+		runtest.WantError(t, "drain", c.nc.Publish(c.prefix+".plugin.notes."+s.idOf("old")+".drain", nil), nil)
+		runtest.WantError(t, "drain", c.nc.Flush(), nil)
 	})
 }
 
@@ -169,15 +170,15 @@ func upgrade(t *testing.T, on place, end func(s *setting, old *process)) {
 	s.release()
 	for _, id := range ids {
 		s.AwaitTurn(id, "t1")
-		harness.DeepEqual(t, "result of the old version", s.CallResult(id, "k"), "noted: old")
-		harness.DeepEqual(t, "holders", s.holders(id), []string{"old"})
+		runtest.DeepEqual(t, "result of the old version", s.CallResult(id, "k"), "noted: old")
+		runtest.DeepEqual(t, "holders", s.holders(id), []string{"old"})
 	}
-	harness.WantError(t, "the drained program", old.cmd.Wait(), nil)
+	runtest.WantError(t, "the drained program", old.cmd.Wait(), nil)
 	s.Model.Rescript(calling("write", `{"text":"new"}`)...)
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
-	harness.DeepEqual(t, "result of the new version", s.CallResult(id, "k"), "noted: new")
-	harness.DeepEqual(t, "holders", s.holders(id), []string{"new"})
+	runtest.DeepEqual(t, "result of the new version", s.CallResult(id, "k"), "noted: new")
+	runtest.DeepEqual(t, "holders", s.holders(id), []string{"new"})
 }
 
 // The old version runs its call to the end, and gets no new one while the new version is registered; nor does an old
@@ -192,9 +193,9 @@ func oneVersionTakesCalls(t *testing.T, on place) {
 	s.program("new")
 	c := s.client()
 	registered, err := s.Bus.Manifests().Get(s.Ctx, "notes")
-	harness.WantError(t, "row", err, nil)
+	runtest.WantError(t, "row", err, nil)
 	var row struct{ Manifest wire.Manifest }
-	harness.WantError(t, "row", json.Unmarshal(registered.Value, &row), nil)
+	runtest.WantError(t, "row", json.Unmarshal(registered.Value, &row), nil)
 	returning := &wire.Registration{Protocol: wire.Version, Instance: "again", Manifest: row.Manifest}
 	returning.Manifest.Version = "1"
 	c.refuse(returning, `"1" was replaced by version "2"`)
@@ -205,16 +206,16 @@ func oneVersionTakesCalls(t *testing.T, on place) {
 			s.AwaitPolling("version 1", func() bool { return s.first.Status()[0].Version == "1" })
 		}
 		for _, i := range s.first.Status()[0].Instances {
-			harness.DeepEqual(t, "instance "+i.ID+" takes calls", i.Current, nameOf(i.ID) == want)
+			runtest.DeepEqual(t, "instance "+i.ID+" takes calls", i.Current, nameOf(i.ID) == want)
 		}
 		s.Model.Rescript(append(calling("look", fmt.Sprintf(`{"text":"%d"}`, n)), harness.Reply(harness.Text("done")))...)
 		id := s.begin()
 		s.AwaitTurn(id, "t1")
-		harness.DeepEqual(t, "result", s.CallResult(id, "k"), fmt.Sprintf("noted: %d", n))
+		runtest.DeepEqual(t, "result", s.CallResult(id, "k"), fmt.Sprintf("noted: %d", n))
 		if n == 0 {
 			s.release()
 			s.AwaitTurn(first, "t1")
-			harness.DeepEqual(t, "result of the old version", s.CallResult(first, "k"), "noted: old")
+			runtest.DeepEqual(t, "result of the old version", s.CallResult(first, "k"), "noted: old")
 		}
 		runs := s.lines("began")
 		if got := runs[len(runs)-1]; !strings.HasSuffix(got, " "+want) {

@@ -38,10 +38,10 @@ func accounts(t *testing.T, replicas int) (all []*server.Server, url func(user s
 	t.Helper()
 	dir := installed(t)
 	ports, err := busembed.FreePorts(3)
-	harness.WantError(t, "ports", err, nil)
+	runtest.WantError(t, "ports", err, nil)
 	for i := range replicas {
 		opts, err := server.ProcessConfigFile(filepath.Join(dir, "accounts.conf"))
-		harness.WantError(t, "configuration", err, nil)
+		runtest.WantError(t, "configuration", err, nil)
 		opts.ServerName, opts.Host, opts.Port = fmt.Sprint("s", i), "127.0.0.1", server.RANDOM_PORT
 		opts.JetStream, opts.StoreDir, opts.JetStreamMaxMemory, opts.JetStreamMaxStore = true, filepath.Join(t.TempDir(), "store"), 4<<30, 200<<30
 		opts.NoLog, opts.NoSigs = true, true
@@ -80,7 +80,7 @@ func accounts(t *testing.T, replicas int) (all []*server.Server, url func(user s
 func installed(t *testing.T) (dir string) {
 	t.Helper()
 	dir, from := t.TempDir(), filepath.Join("..", "..", "deploy", "nats")
-	harness.WantError(t, "copy", os.CopyFS(dir, os.DirFS(from)), nil)
+	runtest.WantError(t, "copy", os.CopyFS(dir, os.DirFS(from)), nil)
 	for _, name := range []string{"notes", "other"} {
 		out, err := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "add-plugin.sh"), "acme", name).CombinedOutput()
 		if err != nil {
@@ -98,8 +98,8 @@ func credentialsOfAnotherPlugin(t *testing.T, on place) {
 	t.Cleanup(b.Close)
 	s := harness.StartWith(t, nil, b, calling("write", `{"text":"milk"}`)...)
 	p, err := external.New(external.Config{Bus: b, Plugins: []external.Plugin{{Name: "notes"}, {Name: "other"}}})
-	harness.WantError(t, "plugins", err, nil)
-	harness.WantError(t, "start", p.Start(s.Ctx), nil)
+	runtest.WantError(t, "plugins", err, nil)
+	runtest.WantError(t, "start", p.Start(s.Ctx), nil)
 	t.Cleanup(p.Stop)
 	n, _ := s.StartNodeOn(b, p.Factories()...)
 	s.Host = n.Host()
@@ -108,13 +108,13 @@ func credentialsOfAnotherPlugin(t *testing.T, on place) {
 	_, err = thief.Subscribe("lash.plugin.notes.*.*", func(m *nats.Msg) { _ = m.Respond([]byte(`{"outcome":{"text":"stolen"}}`)) })
 	runtest.NoError(t, err)
 	for _, subject := range []string{"lash.plugins.notes.register", "lash.plugin-live.notes.i9"} {
-		harness.WantError(t, "publish", thief.PublishRequest(subject, thief.NewRespInbox(), []byte(`{"protocol":1,"instance":"i9","manifest":{"version":"9"}}`)), nil)
+		runtest.WantError(t, "publish", thief.PublishRequest(subject, thief.NewRespInbox(), []byte(`{"protocol":1,"instance":"i9","manifest":{"version":"9"}}`)), nil)
 	}
 	for _, what := range []string{`Subscription to "lash.plugin.notes.*.*"`, `Publish to "lash.plugins.notes.register"`, `Publish to "lash.plugin-live.notes.i9"`} {
 		s.AwaitPolling(what, func() bool { return strings.Contains(refused.String(), what) })
 	}
-	harness.Equal(t, "version of the plugin", p.Status()[0].Version, "")
-	harness.Equal(t, "instances of the plugin", len(p.Status()[0].Instances), 0)
+	runtest.Equal(t, "version of the plugin", p.Status()[0].Version, "")
+	runtest.Equal(t, "instances of the plugin", len(p.Status()[0].Instances), 0)
 
 	own, nothing := connectAs(t, url("plugin-notes"), "_INBOX.plugin-notes")
 	runs := filepath.Join(t.TempDir(), "runs")
@@ -124,10 +124,10 @@ func credentialsOfAnotherPlugin(t *testing.T, on place) {
 	id := s.Open(api.CreateRequest{})
 	s.StartTurn(id, "t1", harness.Text("note it"))
 	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", s.CallResult(id, "k"), "noted: milk")
-	harness.DeepEqual(t, "holders", []string{nameOf(harness.Find[*events.ToolCalled](s, id)[0].Holders[0])}, []string{"i1"})
-	harness.WantError(t, "stop", i.Stop(s.Ctx), nil)
-	harness.Equal(t, "what the server refused the plugin", nothing.String(), "")
+	runtest.Equal(t, "result", s.CallResult(id, "k"), "noted: milk")
+	runtest.DeepEqual(t, "holders", []string{nameOf(harness.Find[*events.ToolCalled](s, id)[0].Holders[0])}, []string{"i1"})
+	runtest.WantError(t, "stop", i.Stop(s.Ctx), nil)
+	runtest.Equal(t, "what the server refused the plugin", nothing.String(), "")
 }
 
 // connectAs connects a user. refused has what the server refuses it.
@@ -156,7 +156,7 @@ func invalidConfiguration(t *testing.T, on place) {
 	s.node()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "plugins.json")
-	harness.WantError(t, "file", os.WriteFile(file, []byte("{\"plugins\": [\n  {\"name\": \"notes\",\n   \"effects\": {\"write\": \"often\"}}]}"), 0o600), nil)
+	runtest.WantError(t, "file", os.WriteFile(file, []byte("{\"plugins\": [\n  {\"name\": \"notes\",\n   \"effects\": {\"write\": \"often\"}}]}"), 0o600), nil)
 	args := []string{"lash-node", "--nats", on.url, "--prefix", on.prefix, "--set", "replicas=" + fmt.Sprint(on.replicas), "--set", "external-plugins=" + file}
 	start := runtest.Child(s.Ctx, "TestChildServe", argumentsVariable+"="+strings.Join(args, "\n"))
 	start.Dir = dir
@@ -167,6 +167,6 @@ func invalidConfiguration(t *testing.T, on place) {
 	_, err = os.Stat(filepath.Join(dir, ".lash"))
 	runtest.WantError(t, "store", err, fs.ErrNotExist)
 	answer := s.client().request("notes", "register", registration("1", "a"))
-	harness.DeepEqual(t, "registration at the node that runs", answer.Error, (*wire.Error)(nil))
-	harness.DeepEqual(t, "tools", s.first.Status()[0].Tools, []string{"a"})
+	runtest.DeepEqual(t, "registration at the node that runs", answer.Error, (*wire.Error)(nil))
+	runtest.DeepEqual(t, "tools", s.first.Status()[0].Tools, []string{"a"})
 }

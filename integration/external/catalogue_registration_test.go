@@ -35,8 +35,8 @@ func firstRequestMustRegister(t *testing.T, on place) {
 	if answer.Error == nil || answer.Error.Code != wire.CodeBadRequest {
 		t.Errorf("answer: got %+v, want %s", answer, wire.CodeBadRequest)
 	}
-	harness.DeepEqual(t, "instances", len(s.first.Status()[0].Instances), 0)
-	harness.DeepEqual(t, "version", s.first.Status()[0].Version, "")
+	runtest.DeepEqual(t, "instances", len(s.first.Status()[0].Instances), 0)
+	runtest.DeepEqual(t, "version", s.first.Status()[0].Version, "")
 }
 
 // accept registers a manifest.
@@ -73,10 +73,10 @@ func validManifestIsStoredOnce(t *testing.T, on place) {
 	c.accept(registration("1", "a", "b"))
 	c.accept(registration("1", "a", "b"))
 	row, err := s.Bus.Manifests().Get(s.Ctx, "notes")
-	harness.WantError(t, "row", err, nil)
-	harness.DeepEqual(t, "revision", row.Revision, uint64(1))
+	runtest.WantError(t, "row", err, nil)
+	runtest.DeepEqual(t, "revision", row.Revision, uint64(1))
 	s.AwaitTurn(s.begin(), "t1")
-	harness.DeepEqual(t, "tools", s.offeredTools(0), []string{"a", "b"})
+	runtest.DeepEqual(t, "tools", s.offeredTools(0), []string{"a", "b"})
 }
 
 func versionWithOtherContents(t *testing.T, on place) {
@@ -85,7 +85,7 @@ func versionWithOtherContents(t *testing.T, on place) {
 	c := s.client()
 	c.accept(registration("1", "a"))
 	c.refuse(registration("1", "c"), "other contents")
-	harness.DeepEqual(t, "tools", s.first.Status()[0].Tools, []string{"a"})
+	runtest.DeepEqual(t, "tools", s.first.Status()[0].Tools, []string{"a"})
 }
 
 // toolNameOfAnotherPlugin registers tools whose names are taken: by another external plugin, which refuses the
@@ -94,8 +94,8 @@ func toolNameOfAnotherPlugin(t *testing.T, on place) {
 	s := on.start(t, calling("own", `{}`)...)
 	b := s.on.open(t)
 	p, err := external.New(external.Config{Bus: b, Plugins: []external.Plugin{{Name: "notes"}, {Name: "other"}}})
-	harness.WantError(t, "plugins", err, nil)
-	harness.WantError(t, "start", p.Start(s.Ctx), nil)
+	runtest.WantError(t, "plugins", err, nil)
+	runtest.WantError(t, "start", p.Start(s.Ctx), nil)
 	t.Cleanup(p.Stop)
 	own := plugin.OfTool(plugin.Tool{Name: "own", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) { return "of the node", nil })
 	n, _ := s.StartNodeOn(b, append([]plugin.Factory{own}, p.Factories()...)...)
@@ -134,8 +134,8 @@ func registerAtOnce(t *testing.T, on place) {
 	}
 	all.Wait()
 	row, err := s.Bus.Manifests().Get(s.Ctx, "notes")
-	harness.WantError(t, "row", err, nil)
-	harness.DeepEqual(t, "revision", row.Revision, uint64(1))
+	runtest.WantError(t, "row", err, nil)
+	runtest.DeepEqual(t, "revision", row.Revision, uint64(1))
 	r := registration("2", "d")
 	for _, id := range []string{"i1", "i2"} {
 		c.sign(id, r.Manifest.Hash())
@@ -146,14 +146,14 @@ func registerAtOnce(t *testing.T, on place) {
 // sign sends a sign of life of an instance.
 func (c *client) sign(instance, hash string) {
 	c.t.Helper()
-	harness.WantError(c.t, "sign", c.nc.Publish(c.prefix+".plugin-live.notes."+instance, fmt.Appendf(nil, `{"hash":%q}`, hash)), nil)
+	runtest.WantError(c.t, "sign", c.nc.Publish(c.prefix+".plugin-live.notes."+instance, fmt.Appendf(nil, `{"hash":%q}`, hash)), nil)
 }
 
 // notesTools are the tools of the plugin notes.
 func notesTools(t *testing.T) (names []string) {
 	t.Helper()
 	d, err := plugin.Declare(notes(""))
-	harness.WantError(t, "declare", err, nil)
+	runtest.WantError(t, "declare", err, nil)
 	for _, entry := range d.Tools.Entries() {
 		names = append(names, entry.Name)
 	}
@@ -196,13 +196,13 @@ func turnKeepsItsManifest(t *testing.T, on place) {
 	runtest.Equal(t, "result of the call of version 1", s.CallResult(id, "k"), "noted: milk")
 	s.RunTurn(id, "t2", harness.Text("more"))
 	n := len(s.Model.Requests())
-	harness.DeepEqual(t, "model calls", n, 3)
+	runtest.DeepEqual(t, "model calls", n, 3)
 	before, after := notesTools(t), []string{"another", "write"}
-	harness.DeepEqual(t, "tools before the takeover", s.offeredTools(0), before)
-	harness.DeepEqual(t, "tools after the takeover", s.offeredTools(1), before)
-	harness.DeepEqual(t, "tools of the next turn", s.offeredTools(2), after)
-	harness.DeepEqual(t, "replay of the first turn", s.toolsOfTurn(id, "t1"), before)
-	harness.DeepEqual(t, "replay of the second turn", s.toolsOfTurn(id, "t2"), after)
+	runtest.DeepEqual(t, "tools before the takeover", s.offeredTools(0), before)
+	runtest.DeepEqual(t, "tools after the takeover", s.offeredTools(1), before)
+	runtest.DeepEqual(t, "tools of the next turn", s.offeredTools(2), after)
+	runtest.DeepEqual(t, "replay of the first turn", s.toolsOfTurn(id, "t1"), before)
+	runtest.DeepEqual(t, "replay of the second turn", s.toolsOfTurn(id, "t2"), after)
 }
 
 // No process is started for a call: it fails at once.
@@ -213,7 +213,7 @@ func toolsWithoutInstance(t *testing.T, on place) {
 	s.alive(0)
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
-	harness.DeepEqual(t, "tools", s.offeredTools(0), notesTools(t))
+	runtest.DeepEqual(t, "tools", s.offeredTools(0), notesTools(t))
 	runtest.Contains(t, "result", s.CallResult(id, "k"), "no instance of plugin notes runs")
 }
 
@@ -228,8 +228,8 @@ func orderOfTools(t *testing.T, on place) {
 			list = append(list, external.Plugin{Name: name})
 		}
 		p, err := external.New(external.Config{Bus: b, Plugins: list})
-		harness.WantError(t, "plugins", err, nil)
-		harness.WantError(t, "start", p.Start(s.Ctx), nil)
+		runtest.WantError(t, "plugins", err, nil)
+		runtest.WantError(t, "start", p.Start(s.Ctx), nil)
 		_, kill := s.StartNodeOn(b, p.Factories()...)
 		c := s.client()
 		shuffled := slices.Clone(names)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -44,21 +45,21 @@ func sandboxAgain(t *testing.T, on place) {
 	adapter, err := stdio.New(s.Ctx, stdio.Config{
 		Plugin: "notes", Command: []string{"sh", "-c", boxed}, Sandbox: []string{"env", "BOX={cwd}/box"}, Dir: dir,
 	})
-	harness.WantError(t, "adapter", err, nil)
+	runtest.WantError(t, "adapter", err, nil)
 	t.Cleanup(adapter.Close)
 	s.instance(remote.Config{Plugin: adapter})
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
 	box, first, _ := strings.Cut(s.CallResult(id, "k1"), " ")
-	harness.Equal(t, "sandbox of the first child", box, dir+"/box")
+	runtest.Equal(t, "sandbox of the first child", box, dir+"/box")
 	pid, err := strconv.Atoi(first)
-	harness.WantError(t, "process id", err, nil)
-	harness.WantError(t, "kill", syscall.Kill(pid, syscall.SIGKILL), nil)
+	runtest.WantError(t, "process id", err, nil)
+	runtest.WantError(t, "kill", syscall.Kill(pid, syscall.SIGKILL), nil)
 	kill()
 	s.node()
 	s.RunTurn(id, "t2", harness.Text("again"))
 	box, second, _ := strings.Cut(s.CallResult(id, "k2"), " ")
-	harness.Equal(t, "sandbox of the next child", box, dir+"/box")
+	runtest.Equal(t, "sandbox of the next child", box, dir+"/box")
 	if second == first {
 		t.Errorf("child: got process %s again, want another one", second)
 	}
@@ -103,7 +104,7 @@ func tracesInLines(t *testing.T, on place) {
 	s.allowing(wire.TraceOperation)
 	s.node()
 	adapter, err := stdio.New(s.Ctx, stdio.Config{Plugin: "notes", Command: []string{"sh", "-c", tracing}})
-	harness.WantError(t, "adapter", err, nil)
+	runtest.WantError(t, "adapter", err, nil)
 	t.Cleanup(adapter.Close)
 	s.instance(remote.Config{Plugin: adapter})
 	id := s.begin()
@@ -113,7 +114,7 @@ func tracesInLines(t *testing.T, on place) {
 	if got == nil {
 		t.Fatal("got no trace, want one")
 	}
-	harness.DeepEqual(t, "trace", []string{got.Event.Name, string(got.Context.Session), string(got.Context.Effect), got.Context.Metadata["plugin.notes.run"]}, []string{"plugin.notes.seen", string(id), "t1/0/0", "r7"})
+	runtest.DeepEqual(t, "trace", []string{got.Event.Name, string(got.Context.Session), string(got.Context.Effect), got.Context.Metadata["plugin.notes.run"]}, []string{"plugin.notes.seen", string(id), "t1/0/0", "r7"})
 }
 
 func storesInLines(t *testing.T, on place) {
@@ -121,12 +122,12 @@ func storesInLines(t *testing.T, on place) {
 	s.allowing("storeBlob")
 	s.node()
 	adapter, err := stdio.New(s.Ctx, stdio.Config{Plugin: "notes", Command: []string{"sh", "-c", storing}, Dir: t.TempDir()})
-	harness.WantError(t, "adapter", err, nil)
+	runtest.WantError(t, "adapter", err, nil)
 	t.Cleanup(adapter.Close)
 	s.instance(remote.Config{Plugin: adapter})
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, "stored")
 	list := harness.Find[*events.ToolReturned](s.System, id)[0].Results[0].Attachments
-	harness.DeepEqual(t, "attachments", []string{list[0].Blob.Digest, list[0].Text}, []string{fmt.Sprintf("%x", sha256.Sum256([]byte("hi"))), ""})
+	runtest.DeepEqual(t, "attachments", []string{list[0].Blob.Digest, list[0].Text}, []string{fmt.Sprintf("%x", sha256.Sum256([]byte("hi"))), ""})
 }

@@ -35,13 +35,13 @@ func (c *client) send(t *testing.T, verb string, message any) *exchange {
 	if !ok {
 		var err error
 		data, err = json.Marshal(message)
-		harness.WantError(t, "message", err, nil)
+		runtest.WantError(t, "message", err, nil)
 	}
 	reply := c.nc.NewRespInbox()
 	answers, err := c.nc.SubscribeSync(reply)
-	harness.WantError(t, "subscribe", err, nil)
+	runtest.WantError(t, "subscribe", err, nil)
 	t.Cleanup(func() { _ = answers.Unsubscribe() }) // the connection may be closed
-	harness.WantError(t, "publish", c.nc.PublishRequest(c.prefix+".plugin.notes."+c.instance+"."+verb, reply, data), nil)
+	runtest.WantError(t, "publish", c.nc.PublishRequest(c.prefix+".plugin.notes."+c.instance+"."+verb, reply, data), nil)
 	return &exchange{t: t, c: c, answers: answers}
 }
 
@@ -58,7 +58,7 @@ func (e *exchange) answer(answer any) {
 	if err != nil {
 		e.t.Fatalf("answer: %v", err)
 	}
-	harness.WantError(e.t, "answer", json.Unmarshal(m.Data, answer), nil)
+	runtest.WantError(e.t, "answer", json.Unmarshal(m.Data, answer), nil)
 }
 
 func aCall(id, tool, args string) *wire.Call {
@@ -77,7 +77,7 @@ func (e *exchange) next(match func(p *wire.Progress) bool) *wire.Progress {
 			e.t.Fatalf("answer: %v after %+v", err, e.seen)
 		}
 		var p wire.Progress
-		harness.WantError(e.t, "answer", json.Unmarshal(m.Data, &p), nil)
+		runtest.WantError(e.t, "answer", json.Unmarshal(m.Data, &p), nil)
 		e.seen = append(e.seen, p)
 		if match(&p) {
 			return &p
@@ -99,14 +99,14 @@ func (e *exchange) outcome() *wire.Outcome {
 	n := 0
 	for _, p := range e.seen {
 		if p.Piece != nil {
-			harness.Equal(e.t, "number of the piece", p.Piece.N, n)
+			runtest.Equal(e.t, "number of the piece", p.Piece.N, n)
 			data = append(data, p.Piece.Data...)
 			n++
 		}
 	}
-	harness.Equal(e.t, "pieces", last.Pieces, n)
+	runtest.Equal(e.t, "pieces", last.Pieces, n)
 	var o wire.Outcome
-	harness.WantError(e.t, "outcome", json.Unmarshal(data, &o), nil)
+	runtest.WantError(e.t, "outcome", json.Unmarshal(data, &o), nil)
 	return &o
 }
 
@@ -115,7 +115,7 @@ func conformanceProgram(t *testing.T) (dir, program string) {
 	t.Helper()
 	dir = modules(t)
 	program = copyInto(t, dir, filepath.Join(sdk, "conformance", "conformance.js"))
-	harness.WantError(t, "a module", os.Rename(program, program+".mjs"), nil)
+	runtest.WantError(t, "a module", os.Rename(program, program+".mjs"), nil)
 	return dir, program + ".mjs"
 }
 
@@ -134,7 +134,7 @@ func TestChecksOfTypeScript(t *testing.T) {
 func TestChecksWithoutSDK(t *testing.T) {
 	t.Parallel()
 	dir := modules(t)
-	harness.WantError(t, "remove the SDK", os.RemoveAll(filepath.Join(dir, "node_modules", "@lash")), nil)
+	runtest.WantError(t, "remove the SDK", os.RemoveAll(filepath.Join(dir, "node_modules", "@lash")), nil)
 	program := copyInto(t, dir, filepath.Join("testdata", "conformance.mjs"))
 	out := runIn(t, dir, harness.BuildCommand(t, "lash-node"), "plugin", "check", "--timeout", "2m", "--late", "2m", "--name", "conformance", "--", "node", program)
 	if n := strings.Count(out, "ok  "); n < 40 {
@@ -170,23 +170,23 @@ var conformance = []struct {
 }{
 	{"failures", func(t *testing.T, c *client) {
 		got := c.send(t, "call", aCall("fail", "fail", `{"class":"external","message":"closed","safe":true}`)).outcome()
-		harness.DeepEqual(t, "failure", got, &wire.Outcome{Failure: &wire.Failure{Class: "external", Message: "closed", Safe: true}})
+		runtest.DeepEqual(t, "failure", got, &wire.Outcome{Failure: &wire.Failure{Class: "external", Message: "closed", Safe: true}})
 		got = c.send(t, "call", aCall("throw", "throw", `{}`)).outcome()
 		if got.Failure == nil || got.Failure.Class != "internal" {
 			t.Errorf("exception: got %+v, want an internal failure", got)
 		}
 		long := strings.Repeat("\u00e9", 10000)
 		got = c.send(t, "call", aCall("long", "fail", `{"message":"x`+long+`"}`)).outcome()
-		harness.Equal(t, "long message", got.Failure.Message, "x"+long[:16382])
+		runtest.Equal(t, "long message", got.Failure.Message, "x"+long[:16382])
 		c.send(t, "call", aCall("success", "echo", `{"text":"fine"}`)).outcome()
 		signs, err := c.nc.SubscribeSync(c.prefix + ".plugin-live.notes." + c.instance)
-		harness.WantError(t, "subscribe", err, nil)
-		harness.WantError(t, "ask for signs", c.nc.Publish(c.prefix+".plugin.notes.all.sign", nil), nil)
+		runtest.WantError(t, "subscribe", err, nil)
+		runtest.WantError(t, "ask for signs", c.nc.Publish(c.prefix+".plugin.notes.all.sign", nil), nil)
 		c.send(t, "call", aCall("next", "echo", `{"text":"fine"}`)).outcome() // it follows the sign
 		m, err := signs.NextMsg(time.Minute)
-		harness.WantError(t, "sign", err, nil)
+		runtest.WantError(t, "sign", err, nil)
 		var sign wire.Sign
-		harness.WantError(t, "sign", json.Unmarshal(m.Data, &sign), nil)
+		runtest.WantError(t, "sign", json.Unmarshal(m.Data, &sign), nil)
 		if sign.Failures != 3 || sign.Calls != 4 || sign.Machine == "" {
 			t.Errorf("sign: got %+v, want 3 failures of 4 calls", sign)
 		}
@@ -201,7 +201,7 @@ var conformance = []struct {
 	}},
 	{"outputs_are_few_and_complete", func(t *testing.T, c *client) {
 		e := c.send(t, "call", aCall("print", "print", `{"lines":5000}`))
-		harness.Equal(t, "text", e.outcome().Text, "printed 5000")
+		runtest.Equal(t, "text", e.outcome().Text, "printed 5000")
 		got, n := "", int64(0)
 		for _, p := range e.seen {
 			if o := p.Output; o != nil {
@@ -225,12 +225,12 @@ var conformance = []struct {
 		isCallback := func(p *wire.Progress) bool { return p.Callback != nil }
 		e := c.send(t, "call", call)
 		want := &wire.Callback{ID: "q", Method: "POST", Path: "/v1/sessions", Body: json.RawMessage(`{"a":1}`)}
-		harness.DeepEqual(t, "callback", e.next(isCallback).Callback, want)
+		runtest.DeepEqual(t, "callback", e.next(isCallback).Callback, want)
 		newer := c.send(t, "call", call)
-		harness.DeepEqual(t, "repeat", newer.next(isCallback).Callback, want)
+		runtest.DeepEqual(t, "repeat", newer.next(isCallback).Callback, want)
 		c.send(t, "callback", wire.CallbackAnswer{CallID: call.CallID, ID: "other", Status: 500})
 		c.send(t, "callback", wire.CallbackAnswer{CallID: call.CallID, ID: "q", Status: 201, Body: json.RawMessage(`{"id":"child"}`)})
-		harness.Equal(t, "text", newer.outcome().Text, `{"status":201,"body":{"id":"child"}}`)
+		runtest.Equal(t, "text", newer.outcome().Text, `{"status":201,"body":{"id":"child"}}`)
 	}},
 	{"cancel_overtakes_its_call", func(t *testing.T, c *client) {
 		call := aCall("cancel", "sleep", `{"millis":60000}`)
@@ -244,7 +244,7 @@ var conformance = []struct {
 		e = c.send(t, "call", call)
 		e.next(func(p *wire.Progress) bool { return p.Callback != nil })
 		c.send(t, "cancel", wire.Cancel{CallID: call.CallID, GraceMS: 1000})
-		harness.DeepEqual(t, "cancelled request", e.outcome(), &wire.Outcome{Cancelled: true})
+		runtest.DeepEqual(t, "cancelled request", e.outcome(), &wire.Outcome{Cancelled: true})
 	}},
 	{"messages_without_a_reply_subject", func(t *testing.T, c *client) {
 		call := aCall("unread", "ask", `{"id":"q","method":"GET","path":"/v1/sessions"}`)
@@ -257,8 +257,8 @@ var conformance = []struct {
 					continue
 				}
 				data, err := json.Marshal(message)
-				harness.WantError(t, "message", err, nil)
-				harness.WantError(t, "publish", c.nc.Publish(c.prefix+".plugin.notes."+c.instance+"."+verb, data), nil)
+				runtest.WantError(t, "message", err, nil)
+				runtest.WantError(t, "publish", c.nc.Publish(c.prefix+".plugin.notes."+c.instance+"."+verb, data), nil)
 			}
 		}
 		newer := c.send(t, "call", call)
@@ -267,8 +267,8 @@ var conformance = []struct {
 			newer.next(func(p *wire.Progress) bool { return *p == wire.Progress{} }) // a sign of life of each second
 		}
 		c.send(t, "callback", wire.CallbackAnswer{CallID: call.CallID, ID: "q", Status: 200, Body: json.RawMessage(`{}`)})
-		harness.Equal(t, "text", newer.outcome().Text, `{"status":200,"body":{}}`)
-		harness.Equal(t, "unread text", c.send(t, "call", unread).outcome().Text, "unread")
+		runtest.Equal(t, "text", newer.outcome().Text, `{"status":200,"body":{}}`)
+		runtest.Equal(t, "unread text", c.send(t, "call", unread).outcome().Text, "unread")
 	}},
 	{"registers_again", registers},
 	{"garbage_is_refused", func(t *testing.T, c *client) {
@@ -283,11 +283,11 @@ var conformance = []struct {
 				t.Errorf("%s: got %+v, want it refused", verb, answer.Error)
 			}
 		}
-		harness.Equal(t, "text", c.send(t, "call", aCall("after", "echo", `{"text":"alive"}`)).outcome().Text, "alive")
+		runtest.Equal(t, "text", c.send(t, "call", aCall("after", "echo", `{"text":"alive"}`)).outcome().Text, "alive")
 	}},
 	{"calls_of_sessions_with_like_names", func(t *testing.T, c *client) {
 		call := aCall("like", "echo", `{"text":"mine"}`)
-		harness.Equal(t, "text", c.send(t, "call", call).outcome().Text, "mine")
+		runtest.Equal(t, "text", c.send(t, "call", call).outcome().Text, "mine")
 		session, rest, _ := strings.Cut(string(call.Session)+"/"+string(call.Call), "/0/")
 		other := *call
 		other.Session, other.Call = events.SessionID(session), events.EffectID("0/"+rest)
@@ -306,7 +306,7 @@ func refused(t *testing.T, e *exchange, code string) {
 func drains(t *testing.T, c *client, p *process, call *wire.Call, end func(call wire.CallID), want string) {
 	t.Helper()
 	signs, err := c.nc.SubscribeSync(c.prefix + ".plugin-live.notes." + c.instance)
-	harness.WantError(t, "subscribe", err, nil)
+	runtest.WantError(t, "subscribe", err, nil)
 	e := c.send(t, "call", call)
 	e.next(func(*wire.Progress) bool { return true })
 	p.signal(syscall.SIGTERM)
@@ -314,9 +314,9 @@ func drains(t *testing.T, c *client, p *process, call *wire.Call, end func(call 
 		m, err := signs.NextMsg(time.Minute)
 		runtest.NoError(t, err)
 		var sign wire.Sign
-		harness.WantError(t, "sign", json.Unmarshal(m.Data, &sign), nil)
+		runtest.WantError(t, "sign", json.Unmarshal(m.Data, &sign), nil)
 		if sign.Draining {
-			harness.Equal(t, "calls that run", sign.Running, 1)
+			runtest.Equal(t, "calls that run", sign.Running, 1)
 			break
 		}
 	}
@@ -332,15 +332,15 @@ func drains(t *testing.T, c *client, p *process, call *wire.Call, end func(call 
 		served[id] = late
 		return false
 	})
-	harness.Equal(t, "code", late.seen[0].Error.Code, wire.CodeDraining)
+	runtest.Equal(t, "code", late.seen[0].Error.Code, wire.CodeDraining)
 	served["early"], served["last"] = early, e
 	for id, e := range served {
 		of := aCall(id, call.Tool, `{}`).CallID
 		end(of)
-		harness.Equal(t, "text of "+id, e.outcome().Text, want)
+		runtest.Equal(t, "text of "+id, e.outcome().Text, want)
 		c.send(t, "recorded", of)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- p.cmd.Wait() }()
-	harness.WantError(t, "exit", bustest.Receive(t, "the end of the program", ended), nil)
+	runtest.WantError(t, "exit", bustest.Receive(t, "the end of the program", ended), nil)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
@@ -97,7 +98,7 @@ func TestNodeCutAtEachMessage(t *testing.T) {
 			s := start(t, hookedOnce(8)...)
 			c := &cutter{n: n + 1, cut: make(chan struct{})}
 			on, err := bus.Open(s.Ctx, bus.Config{URL: s.on.url, Options: []nats.Option{nats.SetCustomDialer(c)}})
-			harness.WantError(t, "open", err, nil)
+			runtest.WantError(t, "open", err, nil)
 			t.Cleanup(on.Close)
 			kill := s.nodeOn(on)
 			var runs atomic.Int64
@@ -108,7 +109,7 @@ func TestNodeCutAtEachMessage(t *testing.T) {
 			s.StartTurn(id, "t1", harness.Text("go"))
 			s.AwaitPolling("cut or end", func() bool {
 				record, err := s.StateOf(id).Record("t1")
-				harness.WantError(t, "record", err, nil)
+				runtest.WantError(t, "record", err, nil)
 				return c.cutNow() || record != nil
 			})
 			if c.cutNow() {
@@ -117,9 +118,9 @@ func TestNodeCutAtEachMessage(t *testing.T) {
 				s.node()
 			}
 			c.armed.Store(false)
-			harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
-			harness.Equal(t, "result", s.CallResult(id, "k"), "done once")
-			harness.Equal(t, "runs", runs.Load(), 1)
+			runtest.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.Equal(t, "result", s.CallResult(id, "k"), "done once")
+			runtest.Equal(t, "runs", runs.Load(), 1)
 		})
 	}
 }
@@ -160,9 +161,9 @@ func TestInstanceCutAtEachMessage(t *testing.T) {
 			var runs atomic.Int64
 			begin := func(options ...nats.Option) {
 				conn, err := nats.Connect(s.on.url, options...)
-				harness.WantError(t, "connect", err, nil)
+				runtest.WantError(t, "connect", err, nil)
 				i, err := remote.Start(s.Ctx, remote.Config{Conn: conn, Plugin: counted(&runs), Version: "1"})
-				harness.WantError(t, "start", err, nil)
+				runtest.WantError(t, "start", err, nil)
 				t.Cleanup(func() { conn.Close(); _ = i.Stop(context.Background()) }) // it may be cut
 			}
 			begin(nats.SetCustomDialer(c))
@@ -172,14 +173,14 @@ func TestInstanceCutAtEachMessage(t *testing.T) {
 			s.StartTurn(id, "t1", harness.Text("go"))
 			s.AwaitPolling("cut or end", func() bool {
 				record, err := s.StateOf(id).Record("t1")
-				harness.WantError(t, "record", err, nil)
+				runtest.WantError(t, "record", err, nil)
 				return c.cutNow() || record != nil
 			})
 			if c.cutNow() {
 				cuts.Add(1)
 				begin() // one that lives before may get the call in place of the first
 			}
-			harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
 			switch r, ran := s.theResult(id, 0), runs.Load(); {
 			case r.Outcome == events.OutcomeSuccess && ran == 1:
 			case r.Outcome == events.OutcomeLost && ran <= 1:

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -24,13 +24,13 @@ func TestExceptionsInTypeScript(t *testing.T) {
 	for _, what := range []string{"bare", "long", "floating", "floating"} {
 		c.send(t, "call", aCall("floats-"+what, "throws", `{"what":"floating"}`)).outcome() // its rejections come before the next call
 		got := c.send(t, "call", aCall(what, "throws", `{"what":"`+what+`"}`)).outcome()
-		harness.Equal(t, what+": failed", got.Failure != nil, what != "floating")
-		harness.Equal(t, what+": text", got.Text, map[string]string{"floating": "floating"}[what])
+		runtest.Equal(t, what+": failed", got.Failure != nil, what != "floating")
+		runtest.Equal(t, what+": text", got.Text, map[string]string{"floating": "floating"}[what])
 		if got.Failure != nil && len(got.Failure.Message) > wire.MaxFailureMessage {
 			t.Errorf("%s: a message of %d bytes, limit is %d", what, len(got.Failure.Message), wire.MaxFailureMessage)
 		}
 		var hooked struct{ Error json.RawMessage }
 		c.ask(t, "hook", &wire.HookCall{Hook: "gate", Point: "before_turn", Invocation: "i/" + what, Session: "s", DeadlineMS: 5000, Input: what}, &hooked)
-		harness.Equal(t, what+": the hook failed", len(hooked.Error) > 0, what != "floating")
+		runtest.Equal(t, what+": the hook failed", len(hooked.Error) > 0, what != "floating")
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
@@ -149,7 +150,7 @@ func TestFloodOfACall(t *testing.T) {
 	})
 	watch := s.client()
 	_, err := watch.nc.Subscribe(watch.prefix+".plugin.notes.i1.callback", answers(&limited, &other))
-	harness.WantError(t, "subscribe", err, nil)
+	runtest.WantError(t, "subscribe", err, nil)
 	s.instance(remote.Config{Plugin: calm("two", "calm")})
 	s.Model.Rescript(harness.Reply(harness.Call("k", "hostile", "{}")))
 	flooded := s.begin()

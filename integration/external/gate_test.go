@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -127,24 +128,24 @@ func (s *setting) checkJudged(ran *sync.Map, args fileArgs, granted bool) {
 	state := s.AwaitState(id, "an approval request or the end", func(now *projector.State) bool {
 		return harness.HasAsk(now) || now.Turn() == nil && now.Turns > 0
 	})
-	harness.Equal(s.T, what+": asked", harness.HasAsk(state), final == "ask")
+	runtest.Equal(s.T, what+": asked", harness.HasAsk(state), final == "ask")
 	if harness.HasAsk(state) {
 		asked := state.Turn().Asks[0]
-		harness.Equal(s.T, what+": question", asked.Question, "Let own run? ask")
-		harness.Equal(s.T, what+": shown arguments", string(asked.Args), string(fileArgs{final, args.To}.json()))
-		harness.WantError(s.T, what+": answer", s.Approve(s.Ctx, id, events.ToolApprovalGiven{Effect: asked.Effect, Granted: granted}), nil)
+		runtest.Equal(s.T, what+": question", asked.Question, "Let own run? ask")
+		runtest.Equal(s.T, what+": shown arguments", string(asked.Args), string(fileArgs{final, args.To}.json()))
+		runtest.WantError(s.T, what+": answer", s.Approve(s.Ctx, id, events.ToolApprovalGiven{Effect: asked.Effect, Granted: granted}), nil)
 	}
 	s.AwaitTurn(id, "t1")
 	want := map[string]string{"free": "ran free", "ask": "ran ask", "no": "[failed] own is not allowed here no"}[final]
 	if final == "ask" && !granted {
 		want = "[failed] the call was not approved"
 	}
-	harness.Equal(s.T, what+": result", s.CallResult(id, "k"), want)
+	runtest.Equal(s.T, what+": result", s.CallResult(id, "k"), want)
 	path, _ := ran.Load(id)
 	wantPath, _ := strings.CutPrefix(want, "ran ")
 	if wantPath == want {
-		harness.Equal(s.T, what+": ran", path == nil, true)
+		runtest.Equal(s.T, what+": ran", path == nil, true)
 		return
 	}
-	harness.DeepEqual(s.T, what+": ran", path, any(wantPath))
+	runtest.DeepEqual(s.T, what+": ran", path, any(wantPath))
 }

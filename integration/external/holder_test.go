@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/external"
 )
@@ -23,19 +22,19 @@ func TestHolderOutlivesSettings(t *testing.T) {
 	programs := map[string]*process{"i1": s.program("i1"), "i2": s.program("i2")}
 	id := s.begin()
 	holder := strings.Fields(s.logged("began", 1)[0])[2]
-	harness.DeepEqual(t, "holders", s.holders(id), []string{holder})
+	runtest.DeepEqual(t, "holders", s.holders(id), []string{holder})
 	s.config.Plugins = []external.Plugin{{Name: "notes"}}
 	s.node()
 	programs[holder].signal(syscall.SIGTERM)
 	s.draining(holder)
 	kill()
 	for range 2 { // of both nodes
-		harness.Equal(t, "the program hears that it must not run twice", s.sent(calls).Once, true)
+		runtest.Equal(t, "the program hears that it must not run twice", s.sent(calls).Once, true)
 	}
 	s.release()
 	s.AwaitTurn(id, "t1")
 	runtest.Equal(t, "result", s.CallResult(id, "k"), "noted: milk")
-	harness.DeepEqual(t, "runs", s.began(), 1)
+	runtest.DeepEqual(t, "runs", s.began(), 1)
 }
 
 // TestOvertakenNodeCancelsNothing has a worker that is gone take over a turn whose call runs, and the first node take the turn back: the call goes on, and its result is the call's.
@@ -49,23 +48,23 @@ func TestOvertakenNodeCancelsNothing(t *testing.T) {
 			s.program("i1")
 			c, calls := s.client(), s.sentCalls()
 			cancels, err := c.nc.SubscribeSync(c.prefix + ".plugin.notes.*.cancel")
-			harness.WantError(t, "subscribe", err, nil)
-			harness.WantError(t, "subscribe", c.nc.Flush(), nil)
+			runtest.WantError(t, "subscribe", err, nil)
+			runtest.WantError(t, "subscribe", c.nc.Flush(), nil)
 			id := s.begin()
 			s.sent(calls)
 			s.logged("began", 1)
 			worker := s.StateOf(id).Turn().Worker
 			s.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "gone"})
-			harness.WantError(t, "notify", s.Bus.Notify(worker, id), nil)
+			runtest.WantError(t, "notify", s.Bus.Notify(worker, id), nil)
 			s.sent(calls)
 			s.release()
 			s.AwaitTurn(id, "t1")
 			s.wantResult(id, "noted: milk")
-			harness.DeepEqual(t, "runs", s.began(), 1)
-			harness.WantError(t, "what was sent before", c.nc.Flush(), nil)
+			runtest.DeepEqual(t, "runs", s.began(), 1)
+			runtest.WantError(t, "what was sent before", c.nc.Flush(), nil)
 			n, _, err := cancels.Pending()
-			harness.WantError(t, "cancels", err, nil)
-			harness.Equal(t, "cancels", n, 0)
+			runtest.WantError(t, "cancels", err, nil)
+			runtest.Equal(t, "cancels", n, 0)
 		})
 	}
 }
@@ -82,8 +81,8 @@ func TestArgumentsAsTheyAre(t *testing.T) {
 			s.program("i1")
 			id := s.begin()
 			s.AwaitTurn(id, "t1")
-			harness.DeepEqual(t, "runs", s.began(), 1)
-			harness.DeepEqual(t, "instances", len(s.first.Status()[0].Instances), 1)
+			runtest.DeepEqual(t, "runs", s.began(), 1)
+			runtest.DeepEqual(t, "instances", len(s.first.Status()[0].Instances), 1)
 		})
 	}
 }

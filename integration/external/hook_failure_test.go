@@ -99,8 +99,8 @@ func (s *setting) wantFailure(t *testing.T, id events.SessionID, h wire.Hook, re
 	t.Helper()
 	record, skipped := s.AwaitTurn(id, "t1"), skippedHooks(s, id)
 	if h.Open {
-		harness.Equal(t, "end", record.End, events.EndFinished)
-		harness.Equal(t, "result", s.CallResult(id, "k"), "was own")
+		runtest.Equal(t, "end", record.End, events.EndFinished)
+		runtest.Equal(t, "result", s.CallResult(id, "k"), "was own")
 		if len(skipped) == 0 || skipped[0].Hook != h.Name || !strings.Contains(skipped[0].Reason, reason) {
 			t.Errorf("skipped: got %+v, want %s, %q", skipped, h.Name, reason)
 		}
@@ -110,7 +110,7 @@ func (s *setting) wantFailure(t *testing.T, id events.SessionID, h wire.Hook, re
 		events.PointBeforeTurn: events.EndFailed, events.PointBeforeModel: events.EndRuntimeError, events.PointBeforeTool: events.EndFinished, events.PointAfterTool: events.EndFinished,
 		events.PointCheckpoint: events.EndRuntimeError, events.PointAfterTurn: events.EndFailed,
 	}[events.HookPoint(h.Point)]
-	harness.Equal(t, "end", record.End, end)
+	runtest.Equal(t, "end", record.End, end)
 	said := record.Issue.Message
 	if end == events.EndFinished {
 		said = s.CallResult(id, "k")
@@ -118,7 +118,7 @@ func (s *setting) wantFailure(t *testing.T, id events.SessionID, h wire.Hook, re
 	if !strings.Contains(said, reason) || !strings.Contains(said, h.Name) {
 		t.Errorf("failure: got %q, want %s and %q", said, h.Name, reason)
 	}
-	harness.DeepEqual(t, "skipped", skipped, []wire.Skipped(nil))
+	runtest.DeepEqual(t, "skipped", skipped, []wire.Skipped(nil))
 }
 
 // TestHookFailures has the hook of each point fail in each way. The failure does what it does for a hook in the node. A
@@ -164,7 +164,7 @@ func TestHooksWithoutInstance(t *testing.T) {
 	}
 	id := s.turn()
 	runtest.Contains(t, "call", s.CallResult(id, "k"), "no instance of plugin p runs")
-	harness.Equal(t, "runs", runs.Load(), 0)
+	runtest.Equal(t, "runs", runs.Load(), 0)
 	if skipped := skippedHooks(s, id); len(skipped) != 1 || skipped[0].Hook != "advice" {
 		t.Errorf("skipped: got %v, want advice", skipped)
 	}
@@ -198,7 +198,7 @@ func TestHookGoesToTheNextInstance(t *testing.T) {
 	began := time.Now()
 	for range sessions {
 		id := s.turn()
-		harness.EqualLists(t, "messages", s.Messages(id), []string{"user go", "system by i2", "assistant done"})
+		runtest.EqualLists(t, "messages", s.Messages(id), []string{"user go", "system by i2", "assistant done"})
 	}
 	if took := time.Since(began); took > wire.MaxHookTimeout {
 		t.Errorf("turns: took %s, want that none waits for its time limit, %s", took, wire.MaxHookTimeout)
@@ -257,13 +257,13 @@ func TestHooksOfTheSDK(t *testing.T) {
 			s.instance(remote.Config{Plugin: f})
 		}
 		id := s.turn()
-		harness.EqualLists(t, "inputs", seen, []string{
+		runtest.EqualLists(t, "inputs", seen, []string{
 			"before_turn t1 t1/0/before_turn go", "before_model_call 0 t1/0/before_model_call 0 of 0", `before_tool_call own {"a":1} t1/0/0 k`, `after_tool_call own {"a":2} was own`,
 			"checkpoint after_work t1/1/checkpoint/after_work", "before_model_call 1 t1/1/before_model_call 10 of 0", "checkpoint before_completion t1/2/checkpoint/before_completion", "after_turn finished",
 		})
-		harness.EqualLists(t, "messages", s.Messages(id), []string{"user go", "user more", `assistant k:own{"a":1}`, "user k=instead", "assistant done", "system bye"})
+		runtest.EqualLists(t, "messages", s.Messages(id), []string{"user go", "user more", `assistant k:own{"a":1}`, "user k=instead", "assistant done", "system bye"})
 		for n := range 2 {
-			harness.Equal(t, "system text", s.Model.Prompt(n)[0], fmt.Sprint("system Be brief.\n\nCall ", n))
+			runtest.Equal(t, "system text", s.Model.Prompt(n)[0], fmt.Sprint("system Be brief.\n\nCall ", n))
 		}
 		var decisions []string
 		for _, ran := range harness.Find[*events.HookRan](s.System, id) {
@@ -271,7 +271,7 @@ func TestHooksOfTheSDK(t *testing.T) {
 				decisions = append(decisions, d.Plugin+" "+string(d.Kind)+" "+d.Name+" "+string(d.Body))
 			}
 		}
-		harness.EqualLists(t, "decisions", decisions, []string{
+		runtest.EqualLists(t, "decisions", decisions, []string{
 			"p enqueue_messages  ", `p emit_trace plugin.p.begun {"x":1}`, "p contribute  ", "p system_prompt  ", `p replace_tool_args  {"a":2}`, "p short_circuit_tool  ",
 			`p emit_events  ["seen"]`, "p contribute  ", "p system_prompt  ", "p enqueue_messages  ",
 		})
@@ -305,11 +305,11 @@ func TestFrameSwitchOfTheSDK(t *testing.T) {
 			s.instance(remote.Config{Plugin: f})
 		}
 		id := s.begin()
-		harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndSwitched)
-		harness.Equal(t, "end", s.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)
-		harness.EqualLists(t, "prompt", s.Model.Prompt(1), []string{"user known", "user the rest"})
-		harness.Equal(t, "frame", s.StateOf(id).Frame().ID, "t1/1/before_model_call")
-		harness.Equal(t, "origin", harness.Find[*events.FrameOpened](s.System, id)[0].Nodes[0].Message.Origin, "p")
+		runtest.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndSwitched)
+		runtest.Equal(t, "end", s.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)
+		runtest.EqualLists(t, "prompt", s.Model.Prompt(1), []string{"user known", "user the rest"})
+		runtest.Equal(t, "frame", s.StateOf(id).Frame().ID, "t1/1/before_model_call")
+		runtest.Equal(t, "origin", harness.Find[*events.FrameOpened](s.System, id)[0].Nodes[0].Message.Origin, "p")
 		harness.VerifyHistory(t, s.Bus, id)
 	}
 }
@@ -357,8 +357,8 @@ func TestFireRefused(t *testing.T) {
 	c := s.client()
 	fire := func(plugin, body string) (answer wire.Fired) {
 		m, err := c.nc.Request(c.prefix+".plugins."+plugin+".fire", []byte(body), time.Minute)
-		harness.WantError(t, "request", err, nil)
-		harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
+		runtest.WantError(t, "request", err, nil)
+		runtest.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
 		return answer
 	}
 	refused := func(plugin, body, code, field string) {
@@ -373,8 +373,8 @@ func TestFireRefused(t *testing.T) {
 	refused("sender", `{"point":"custom.news","session":"a.b"}`, wire.CodeBadRequest, "session")
 	refused("unregistered", `{"point":"custom.news"}`, wire.CodeBadRequest, "op")
 	_, err := c.nc.Request(c.prefix+".plugins.unknown.fire", []byte(`{"point":"custom.news"}`), time.Minute)
-	harness.WantError(t, "a plugin that no node has", err, nats.ErrNoResponders)
-	harness.Equal(t, "requests for hooks", len(b.requests()), 0)
+	runtest.WantError(t, "a plugin that no node has", err, nats.ErrNoResponders)
+	runtest.Equal(t, "requests for hooks", len(b.requests()), 0)
 	if got := fire("sender", `{"point":"custom.bad"}`); got.Error == nil || !strings.Contains(got.Error.Message, "not today") {
 		t.Errorf("hook that fails: got %+v, want its error", got)
 	}

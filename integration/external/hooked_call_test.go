@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
 )
@@ -43,7 +44,7 @@ func TestHooksOfProgramsSeeTheCall(t *testing.T) {
 						t.Fatalf("%s %s: got %+v, want one call", place, tool, list)
 					}
 					called := seen["tool "+tool][0]
-					harness.DeepEqual(t, place+" "+tool, list[0], seenCall{Tool: tool, Key: called.Key, Once: once, Effect: called.Effect})
+					runtest.DeepEqual(t, place+" "+tool, list[0], seenCall{Tool: tool, Key: called.Key, Once: once, Effect: called.Effect})
 				}
 				keys[seen["tool "+tool][0].Key] = true
 			}

@@ -30,8 +30,8 @@ func (s *setting) nodeOf(names []string, own ...plugin.Factory) (p *external.Plu
 	}
 	on := s.on.open(s.T)
 	p, err := external.New(external.Config{Bus: on, Plugins: list})
-	harness.WantError(s.T, "plugins", err, nil)
-	harness.WantError(s.T, "start", p.Start(s.Ctx), nil)
+	runtest.WantError(s.T, "plugins", err, nil)
+	runtest.WantError(s.T, "start", p.Start(s.Ctx), nil)
 	s.T.Cleanup(p.Stop)
 	n, kill := s.StartNodeOn(on, slices.Concat(own, p.Factories(), s.after)...)
 	s.Host = n.Host()
@@ -69,13 +69,13 @@ func (s *setting) instance(cfg remote.Config) (i *remote.Instance, kill func()) 
 func (s *setting) instanceOf(cfg remote.Config, n int) (i *remote.Instance, kill func()) {
 	s.T.Helper()
 	conn, err := nats.Connect(s.on.url)
-	harness.WantError(s.T, "connect", err, nil)
+	runtest.WantError(s.T, "connect", err, nil)
 	cfg.Conn, cfg.Prefix = conn, s.on.prefix
 	if cfg.Version == "" {
 		cfg.Version = "1"
 	}
 	i, err = remote.Start(s.Ctx, cfg)
-	harness.WantError(s.T, "start "+cfg.Plugin.ID(), err, nil)
+	runtest.WantError(s.T, "start "+cfg.Plugin.ID(), err, nil)
 	kill = sync.OnceFunc(func() {
 		conn.Close()
 		_ = i.Stop(s.Ctx) // on a closed connection
@@ -134,7 +134,7 @@ func (s *setting) bare(name string, m wire.Manifest, answer func(in wire.HookCal
 			}
 		}()
 	})
-	harness.WantError(s.T, "subscribe", err, nil)
+	runtest.WantError(s.T, "subscribe", err, nil)
 	s.signing(c, name, "b1", m.Hash())
 	s.known(s.first, name, 1)
 	return b
@@ -144,7 +144,7 @@ func (s *setting) bare(name string, m wire.Manifest, answer func(in wire.HookCal
 func (s *setting) signing(c *client, name, instance, hash string) (stop func()) {
 	s.T.Helper()
 	sign, err := json.Marshal(&wire.Sign{Hash: hash})
-	harness.WantError(s.T, "sign", err, nil)
+	runtest.WantError(s.T, "sign", err, nil)
 	done := make(chan struct{})
 	stop = sync.OnceFunc(func() { close(done) })
 	var signs sync.WaitGroup
@@ -185,11 +185,11 @@ func says(text string) wire.Directive {
 func (s *setting) pending(t *testing.T) uint64 {
 	t.Helper()
 	js, err := jetstream.New(s.Bus.Conn())
-	harness.WantError(t, "jetstream", err, nil)
+	runtest.WantError(t, "jetstream", err, nil)
 	stream, err := js.Stream(s.Ctx, s.on.prefix+"-plugin-events")
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return 0
 	}
-	harness.WantError(t, "stream", err, nil)
+	runtest.WantError(t, "stream", err, nil)
 	return stream.CachedInfo().State.Msgs
 }

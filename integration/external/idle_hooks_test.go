@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -56,15 +57,15 @@ func TestHooksAfterAnIdleSessionEnded(t *testing.T) {
 	s.node()
 	s.instance(remote.Config{Plugin: h, Scope: wire.ScopeSession})
 	id := s.begin()
-	harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "result", s.CallResult(id, "k"), "noted")
+	runtest.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "result", s.CallResult(id, "k"), "noted")
 	points, epochs := h.recorded()
-	harness.EqualLists(t, "points", points, []string{"after_tool_call", "after_turn", "before_tool_call", "before_turn", "checkpoint"})
+	runtest.EqualLists(t, "points", points, []string{"after_tool_call", "after_turn", "before_tool_call", "before_turn", "checkpoint"})
 	if len(epochs) < 3 { // on a busy machine the session is idle between hooks as well
 		t.Errorf("epochs: got %v, want one more after each reply", epochs)
 	}
 	for n, epoch := range epochs {
-		harness.Equal(t, "epoch", epoch, int64(n+1))
+		runtest.Equal(t, "epoch", epoch, int64(n+1))
 	}
 	harness.VerifyHistory(t, s.Bus, id)
 }
@@ -92,14 +93,14 @@ func TestHooksAfterTheInstanceIsGone(t *testing.T) {
 		instances[name] = newHooked()
 		_, kills[name] = s.instanceOf(remote.Config{Plugin: instances[name], Instance: name, Scope: wire.ScopeSession}, n+1)
 	}
-	harness.Equal(t, "session", s.Open(api.CreateRequest{ID: id}), id)
+	runtest.Equal(t, "session", s.Open(api.CreateRequest{ID: id}), id)
 	s.StartTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "result", s.CallResult(id, "k"), "noted")
+	runtest.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "result", s.CallResult(id, "k"), "noted")
 	at := s.placement(id)
-	harness.Equal(t, "the session moved", at.Epoch > 1, true)
+	runtest.Equal(t, "the session moved", at.Epoch > 1, true)
 	points, epochs := instances[at.Instance].recorded()
-	harness.EqualLists(t, "points", points, []string{"after_tool_call", "after_turn", "before_tool_call", "checkpoint"})
-	harness.DeepEqual(t, "epochs", epochs, []int64{at.Epoch})
+	runtest.EqualLists(t, "points", points, []string{"after_tool_call", "after_turn", "before_tool_call", "checkpoint"})
+	runtest.DeepEqual(t, "epochs", epochs, []int64{at.Epoch})
 	harness.VerifyHistory(t, s.Bus, id)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/workers/external"
 )
@@ -32,6 +33,6 @@ func TestInnerCallOutlivesSettings(t *testing.T) {
 	if got := s.Outputs(id)[0]; !strings.HasPrefix(got, "False None "+projector.LostText) {
 		t.Errorf("output: got %q, want the second call lost", got)
 	}
-	harness.DeepEqual(t, "runs", s.began(), 2)
+	runtest.DeepEqual(t, "runs", s.began(), 2)
 	harness.VerifyHistory(t, s.Bus, id)
 }

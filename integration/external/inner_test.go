@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -64,7 +65,7 @@ func TestInnerCallRunsOnce(t *testing.T) {
 					if got := s.Outputs(id)[0]; !strings.HasPrefix(got, want) {
 						t.Errorf("output: got %q, want %q", got, want)
 					}
-					harness.DeepEqual(t, "runs", s.began(), 1)
+					runtest.DeepEqual(t, "runs", s.began(), 1)
 					harness.VerifyHistory(t, s.Bus, id)
 				})
 			}
@@ -111,7 +112,7 @@ func TestInnerCallIsSentAgain(t *testing.T) {
 			if got := s.Outputs(id)[0]; !strings.HasPrefix(got, "True here") {
 				t.Errorf("output: got %q, want that of the instance", got)
 			}
-			harness.DeepEqual(t, "again", []bool{<-again, <-again}, []bool{false, true})
+			runtest.DeepEqual(t, "again", []bool{<-again, <-again}, []bool{false, true})
 			s.AwaitPolling("the instance is told", func() bool { return recorded.Load() == 1 })
 		})
 	}
@@ -135,7 +136,7 @@ func TestInnerCallMovesTheSession(t *testing.T) {
 		t.Errorf("output: got %q, want the second call's result", got)
 	}
 	lines := s.logged("started", 2)
-	harness.DeepEqual(t, "runs", s.began(), 2)
+	runtest.DeepEqual(t, "runs", s.began(), 2)
 	var recorded string
 	for _, p := range s.StateOf(id).Plugins {
 		if p.Plugin == "notes" {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
@@ -51,7 +50,7 @@ func TestPluginInJavaScript(t *testing.T) {
 		e := c.send(t, "call", call)
 		e.next(func(*wire.Progress) bool { return true })
 		c.send(t, "cancel", &wire.Cancel{CallID: call.CallID, GraceMS: 1000})
-		harness.DeepEqual(t, "outcome", e.outcome(), &wire.Outcome{Cancelled: true})
+		runtest.DeepEqual(t, "outcome", e.outcome(), &wire.Outcome{Cancelled: true})
 		c.send(t, "recorded", call.CallID)
 		c.send(t, "call", call).next(func(p *wire.Progress) bool { return p.Forgotten })
 		drains(t, c, p, aCall("last", "write", `{"text":"milk","hold":true}`), func(wire.CallID) { s.release() }, "noted: milk")
@@ -62,8 +61,8 @@ func TestPluginInJavaScript(t *testing.T) {
 func registers(t *testing.T, c *client) {
 	t.Helper()
 	requests, err := c.nc.SubscribeSync(c.prefix + ".plugins.notes.register")
-	harness.WantError(t, "subscribe", err, nil)
+	runtest.WantError(t, "subscribe", err, nil)
 	c.send(t, "register", []byte{})
 	_, err = requests.NextMsg(time.Minute)
-	harness.WantError(t, "registration after the request", err, nil)
+	runtest.WantError(t, "registration after the request", err, nil)
 }

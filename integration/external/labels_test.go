@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
@@ -49,6 +50,6 @@ func TestSessionStartHasLabels(t *testing.T) {
 		t.Error("start: got no term, want that of the program's registration")
 	}
 	start.Term = ""
-	harness.DeepEqual(t, "start", start, wire.SessionStart{Session: id, Epoch: 1, Labels: want, IdleMS: 30_000})
-	harness.DeepEqual(t, "build", <-inNode, want)
+	runtest.DeepEqual(t, "start", start, wire.SessionStart{Session: id, Epoch: 1, Labels: want, IdleMS: 30_000})
+	runtest.DeepEqual(t, "build", <-inNode, want)
 }

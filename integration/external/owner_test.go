@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/external"
 )
@@ -71,7 +71,7 @@ func TestOwnerOfRegisteredTool(t *testing.T) {
 	kill()
 	s.config.Plugins, s.first = []external.Plugin{{Name: "notes", Tools: []string{"write"}}, {Name: "other"}}, nil
 	s.node()
-	harness.DeepEqual(t, "tools of other", s.first.Status()[1].Tools, []string{})
+	runtest.DeepEqual(t, "tools of other", s.first.Status()[1].Tools, []string{})
 	if answer := s.client().request("notes", "register", registration("1", "write")); answer.Error != nil {
 		t.Errorf("got %v, want it accepted", answer.Error)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -58,5 +58,5 @@ func TestSessionEndsBeforeItsCall(t *testing.T) {
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, "here")
-	harness.DeepEqual(t, "epochs", []int64{<-epochs, <-epochs}, []int64{1, 2})
+	runtest.DeepEqual(t, "epochs", []int64{<-epochs, <-epochs}, []int64{1, 2})
 }

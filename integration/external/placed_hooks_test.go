@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -85,11 +86,11 @@ func TestHooksOfEachScope(t *testing.T) {
 			h := newHooked()
 			s.instance(remote.Config{Plugin: h, Scope: scope})
 			id := s.begin()
-			harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
-			harness.Equal(t, "result", s.CallResult(id, "k"), "noted")
+			runtest.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.Equal(t, "result", s.CallResult(id, "k"), "noted")
 			points, epochs := h.recorded()
-			harness.DeepEqual(t, "points", points, []string{"after_tool_call", "after_turn", "before_tool_call", "before_turn", "checkpoint"})
-			harness.DeepEqual(t, "epochs", epochs, starts)
+			runtest.DeepEqual(t, "points", points, []string{"after_tool_call", "after_turn", "before_tool_call", "before_turn", "checkpoint"})
+			runtest.DeepEqual(t, "epochs", epochs, starts)
 		})
 	}
 }
@@ -124,7 +125,7 @@ func TestHookOfAFrozenInstance(t *testing.T) {
 							_ = msg.Respond(data)
 						}
 					})
-					harness.WantError(t, "subscribe", err, nil)
+					runtest.WantError(t, "subscribe", err, nil)
 				}
 				answers("session_start", func(*wire.HookCall) any { return wire.Placed{} })
 				answers("call", func(*wire.HookCall) any { return wire.Progress{Outcome: &wire.Outcome{Text: "noted"}} })
@@ -144,8 +145,8 @@ func TestHookOfAFrozenInstance(t *testing.T) {
 			}
 			s.known(s.first, "notes", 3)
 			id := s.begin()
-			harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
-			harness.Equal(t, "result", s.CallResult(id, "k"), "noted")
+			runtest.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.Equal(t, "result", s.CallResult(id, "k"), "noted")
 			in := harness.Receive(s.System, "event", seen)
 			mu.Lock()
 			defer mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -33,12 +34,12 @@ func (s *setting) starting(instances []string, answer func(n int, freeze func())
 				_ = msg.Respond(data)
 			}
 		})
-		harness.WantError(s.T, "subscribe", err, nil)
+		runtest.WantError(s.T, "subscribe", err, nil)
 		_, err = c.nc.Subscribe(c.prefix+".plugin.notes."+instance+".call", func(msg *nats.Msg) {
 			data, _ := json.Marshal(wire.Progress{Outcome: &wire.Outcome{Text: "noted"}})
 			_ = msg.Respond(data)
 		})
-		harness.WantError(s.T, "subscribe", err, nil)
+		runtest.WantError(s.T, "subscribe", err, nil)
 	}
 	s.known(s.first, "notes", len(instances))
 }
@@ -78,13 +79,13 @@ func TestCancelWhileASessionStarts(t *testing.T) {
 	id := s.begin()
 	harness.Receive(s.System, "the start", asked)
 	s.cancel(id)
-	harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
+	runtest.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
 	if r := s.theResult(id, 0); r.Outcome != events.OutcomeCancelled {
 		t.Errorf("result: got %+v, want it cancelled", r)
 	}
 	s.Model.Rescript(harness.Reply(harness.Call("next", "look", `{}`)), harness.Reply(harness.Text("done")))
 	s.RunTurn(id, "t2", harness.Text("again"))
-	harness.Equal(t, "result of the next call", s.CallResult(id, "next"), "noted")
+	runtest.Equal(t, "result of the next call", s.CallResult(id, "next"), "noted")
 	harness.VerifyHistory(t, s.Bus, id)
 }
 
@@ -118,7 +119,7 @@ func TestIdleSessionOfADeadNode(t *testing.T) {
 			for _, line := range s.lines("started", "began") {
 				log = append(log, strings.Fields(line)[0])
 			}
-			harness.DeepEqual(t, "log", log, []string{"started", "began", "started", "began"})
+			runtest.DeepEqual(t, "log", log, []string{"started", "began", "started", "began"})
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 )
 
@@ -38,18 +37,18 @@ func modules(t *testing.T) string {
 	installed := runtest.NPM(t)
 	dir := t.TempDir()
 	into := filepath.Join(dir, "node_modules")
-	harness.WantError(t, "node_modules", os.MkdirAll(filepath.Join(into, "@lash"), 0o700), nil)
+	runtest.WantError(t, "node_modules", os.MkdirAll(filepath.Join(into, "@lash"), 0o700), nil)
 	entries, err := os.ReadDir(installed)
-	harness.WantError(t, "modules", err, nil)
+	runtest.WantError(t, "modules", err, nil)
 	for _, e := range entries {
-		harness.WantError(t, "link a module", os.Symlink(filepath.Join(installed, e.Name()), filepath.Join(into, e.Name())), nil)
+		runtest.WantError(t, "link a module", os.Symlink(filepath.Join(installed, e.Name()), filepath.Join(into, e.Name())), nil)
 	}
 	source := filepath.Join(dir, "sdk")
 	copySDK(t, source)
 	archive := filepath.Join(dir, "plugin.tgz")
-	harness.WantError(t, "archive of the SDK", os.WriteFile(archive, archiveOfSDK(t, source), 0o600), nil)
+	runtest.WantError(t, "archive of the SDK", os.WriteFile(archive, archiveOfSDK(t, source), 0o600), nil)
 	runIn(t, dir, "tar", "-xzf", archive)
-	harness.WantError(t, "install the SDK", os.Rename(filepath.Join(dir, "package"), filepath.Join(into, "@lash", "plugin")), nil)
+	runtest.WantError(t, "install the SDK", os.Rename(filepath.Join(dir, "package"), filepath.Join(into, "@lash", "plugin")), nil)
 	return dir
 }
 
@@ -68,7 +67,7 @@ func archiveOfSDK(t *testing.T, source string) []byte {
 		dir := t.TempDir()
 		name := strings.TrimSpace(runIn(t, source, "npm", "pack", "--silent", "--pack-destination", dir))
 		archive, err := os.ReadFile(filepath.Join(dir, name))
-		harness.WantError(t, "archive of the SDK", err, nil)
+		runtest.WantError(t, "archive of the SDK", err, nil)
 		packedSDK.archive = archive
 	}
 	return packedSDK.archive
@@ -77,7 +76,7 @@ func archiveOfSDK(t *testing.T, source string) []byte {
 // copySDK copies the files of the SDK. A test that reads them runs again when they change.
 func copySDK(t *testing.T, into string) {
 	t.Helper()
-	harness.WantError(t, "copy the SDK", filepath.WalkDir(sdk, func(path string, e os.DirEntry, err error) error {
+	runtest.WantError(t, "copy the SDK", filepath.WalkDir(sdk, func(path string, e os.DirEntry, err error) error {
 		name, _ := filepath.Rel(sdk, path) // path begins with it
 		switch {
 		case err != nil:
@@ -97,9 +96,9 @@ func copySDK(t *testing.T, into string) {
 func copyInto(t *testing.T, dir, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	path := filepath.Join(dir, filepath.Base(file))
-	harness.WantError(t, "copy", os.WriteFile(path, data, 0o600), nil)
+	runtest.WantError(t, "copy", os.WriteFile(path, data, 0o600), nil)
 	return path
 }
 

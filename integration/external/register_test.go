@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
@@ -61,13 +60,13 @@ func (c *client) requests(n int, plugin, op string, body any) (list []wire.Regis
 	if !ok {
 		var err error
 		data, err = json.Marshal(body)
-		harness.WantError(c.t, "request", err, nil)
+		runtest.WantError(c.t, "request", err, nil)
 	}
 	inbox := c.nc.NewRespInbox()
 	answers, err := c.nc.SubscribeSync(inbox)
-	harness.WantError(c.t, "subscribe", err, nil)
+	runtest.WantError(c.t, "subscribe", err, nil)
 	for range n {
-		harness.WantError(c.t, "publish", c.nc.PublishRequest(c.prefix+".plugins."+plugin+"."+op, inbox, data), nil)
+		runtest.WantError(c.t, "publish", c.nc.PublishRequest(c.prefix+".plugins."+plugin+"."+op, inbox, data), nil)
 	}
 	for range n {
 		m, err := answers.NextMsg(time.Minute)
@@ -75,10 +74,10 @@ func (c *client) requests(n int, plugin, op string, body any) (list []wire.Regis
 			c.t.Fatalf("answer %d of %d: %v", len(list)+1, n, err)
 		}
 		var answer wire.Registered
-		harness.WantError(c.t, "answer", json.Unmarshal(m.Data, &answer), nil)
+		runtest.WantError(c.t, "answer", json.Unmarshal(m.Data, &answer), nil)
 		list = append(list, answer)
 	}
-	harness.WantError(c.t, "unsubscribe", answers.Unsubscribe(), nil)
+	runtest.WantError(c.t, "unsubscribe", answers.Unsubscribe(), nil)
 	return list
 }
 
@@ -153,7 +152,7 @@ func TestRegistrationGoesToNodesWithTheName(t *testing.T) {
 		}
 	}
 	_, err := c.nc.Request(c.prefix+".plugins.nobody.register", nil, time.Minute)
-	harness.WantError(t, "a plugin that no node has", err, nats.ErrNoResponders)
+	runtest.WantError(t, "a plugin that no node has", err, nats.ErrNoResponders)
 }
 
 // TestManifestOutlivesNodes has a node that starts later offer the registered tools, without an instance.
@@ -165,7 +164,7 @@ func TestManifestOutlivesNodes(t *testing.T) {
 	kill()
 	s.first = nil
 	s.node()
-	harness.DeepEqual(t, "tools", s.first.Status()[0].Tools, []string{"a"})
+	runtest.DeepEqual(t, "tools", s.first.Status()[0].Tools, []string{"a"})
 }
 
 // TestManifestLost deletes the table of manifests. A node that starts later has the tools again from an instance that
@@ -177,8 +176,8 @@ func TestManifestLost(t *testing.T) {
 	s.program("i1")
 	kill()
 	js, err := jetstream.New(s.client().nc)
-	harness.WantError(t, "jetstream", err, nil)
-	harness.WantError(t, "delete the table", js.DeleteKeyValue(s.Ctx, s.on.prefix+"-plugins"), nil)
+	runtest.WantError(t, "jetstream", err, nil)
+	runtest.WantError(t, "delete the table", js.DeleteKeyValue(s.Ctx, s.on.prefix+"-plugins"), nil)
 	s.first = nil
 	s.node()
 	s.AwaitPolling("the tools", func() bool { return len(s.first.Status()[0].Tools) > 2 })

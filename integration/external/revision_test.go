@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/external"
@@ -41,14 +42,14 @@ func TestTurnCostsNoFurtherAppend(t *testing.T) {
 			s.env = []string{scopeVariable + "=" + string(scope)}
 			s.program("i1")
 			id, got := commits(s)
-			harness.DeepEqual(t, "commits of each turn", got, want)
+			runtest.DeepEqual(t, "commits of each turn", got, want)
 			saved := 0
 			for _, p := range harness.Find[*events.PluginStateSaved](s.System, id) {
 				if p.Plugin == "notes" {
 					saved++
 				}
 			}
-			harness.DeepEqual(t, "states of the plugin", saved, 1)
+			runtest.DeepEqual(t, "states of the plugin", saved, 1)
 		})
 	}
 }
@@ -63,7 +64,7 @@ func TestManifestLostWhileNodesLive(t *testing.T) {
 	c.accept(registration("1", "a"))
 	c.accept(registration("2", "b"))
 	second := s.plugins(s.on.open(t))
-	harness.WantError(t, "delete the table", s.JetStream().DeleteKeyValue(s.Ctx, s.on.prefix+"-plugins"), nil)
+	runtest.WantError(t, "delete the table", s.JetStream().DeleteKeyValue(s.Ctx, s.on.prefix+"-plugins"), nil)
 	s.on.open(t) // makes it again
 	c.refuse(registration("1", "a"), "was replaced")
 	c.accept(registration("3", "c"))
@@ -95,7 +96,7 @@ func TestPlacedInstanceDiesDuringCall(t *testing.T) {
 			if at := s.placement(id); at.Epoch != 2 || at.Instance == first {
 				t.Errorf("placement: got %+v, want epoch 2 on the other instance", at)
 			}
-			harness.DeepEqual(t, "starts", len(s.lines("started")), 2)
+			runtest.DeepEqual(t, "starts", len(s.lines("started")), 2)
 		})
 	}
 }
@@ -117,12 +118,12 @@ func TestPlacedInstanceDiesDuringModelCall(t *testing.T) {
 	}, script[0])
 	s.Model.Rescript(script...)
 	s.RunTurn(id, "t1", harness.Text("x"))
-	harness.DeepEqual(t, "result", s.CallResult(id, "k"), "noted: milk")
+	runtest.DeepEqual(t, "result", s.CallResult(id, "k"), "noted: milk")
 	at := s.placement(id)
 	if at.Epoch != 2 || at.Instance == first {
 		t.Errorf("placement: got %+v, want epoch 2 on another instance than %s", at, first)
 	}
-	harness.DeepEqual(t, "holders", s.holders(id), []string{at.Instance})
+	runtest.DeepEqual(t, "holders", s.holders(id), []string{at.Instance})
 	history := s.History(id)
 	called := slices.IndexFunc(history, func(e events.Event) bool { return e.Kind == events.KindToolCalled })
 	if _, ok := history[called+1].Payload.(*events.PluginStateSaved); !ok {
@@ -146,7 +147,7 @@ func TestPlacementIsAgreed(t *testing.T) {
 		kill = next
 	}
 	at := s.placement(id)
-	harness.DeepEqual(t, "starts", s.lines("started"), []string{"started 1 " + at.Instance})
+	runtest.DeepEqual(t, "starts", s.lines("started"), []string{"started 1 " + at.Instance})
 	for _, line := range s.lines("began") {
 		if !strings.HasSuffix(line, " "+at.Instance) {
 			t.Errorf("run: got %q, want it on %s", line, at.Instance)
@@ -170,15 +171,15 @@ func TestLateIdleHint(t *testing.T) {
 		ended bool
 	}{{time.Hour, 1, false}, {0, 2, false}, {0, 1, true}, {0, 1, false}} {
 		body, err := json.Marshal(&wire.Idle{Session: id, Epoch: hint.epoch, QuietMS: hint.quiet.Milliseconds()})
-		harness.WantError(t, "hint", err, nil)
+		runtest.WantError(t, "hint", err, nil)
 		m, err := c.nc.Request(c.prefix+".plugin.notes."+s.idOf("i1")+".idle", body, time.Minute)
-		harness.WantError(t, "hint", err, nil)
+		runtest.WantError(t, "hint", err, nil)
 		var answer wire.IdleAnswer
-		harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
-		harness.DeepEqual(t, fmt.Sprintf("ended by %+v", hint), answer.Ended, hint.ended)
+		runtest.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
+		runtest.DeepEqual(t, fmt.Sprintf("ended by %+v", hint), answer.Ended, hint.ended)
 	}
 	s.RunTurn(id, "t2", harness.Text("more")) // the node does not know that the placement ended
-	harness.DeepEqual(t, "log", s.lines("started", "began"), []string{"started 1 i1", "began t1/0/0 i1", "started 2 i1", "began t2/0/0 i1"})
+	runtest.DeepEqual(t, "log", s.lines("started", "began"), []string{"started 1 i1", "began t1/0/0 i1", "started 2 i1", "began t2/0/0 i1"})
 }
 
 // TestFloods has one plugin send what no plugin should: signs of 3 000 instances, large ones, and garbage as
@@ -188,8 +189,8 @@ func TestFloods(t *testing.T) {
 	s := start(t)
 	b := s.on.open(t)
 	p, err := external.New(external.Config{Bus: b, Plugins: []external.Plugin{{Name: "notes"}, {Name: "flood"}}})
-	harness.WantError(t, "plugins", err, nil)
-	harness.WantError(t, "start", p.Start(s.Ctx), nil)
+	runtest.WantError(t, "plugins", err, nil)
+	runtest.WantError(t, "start", p.Start(s.Ctx), nil)
 	t.Cleanup(p.Stop)
 	s.first = p
 	n, _ := s.StartNodeOn(b, p.Factories()...)
@@ -225,7 +226,7 @@ func TestFloods(t *testing.T) {
 		s.Model.Rescript(calling("write", `{"text":"milk"}`)...)
 		id := s.begin()
 		s.AwaitTurn(id, "t1")
-		harness.DeepEqual(t, fmt.Sprint("result ", n), s.CallResult(id, "k"), "noted: milk")
+		runtest.DeepEqual(t, fmt.Sprint("result ", n), s.CallResult(id, "k"), "noted: milk")
 	}
 	s.AwaitPolling("signs of all instances", func() bool { return all.Load() >= 6000 })
 	s.AwaitPolling("all instances that a node knows", func() bool { return len(p.Status()[1].Instances) == 1024 })

@@ -33,7 +33,7 @@ func TestServerDiesDuringCalls(t *testing.T) {
 			all, url := accounts(t, 3)
 			open := func(url string) *bus.Bus {
 				b, err := bus.Open(harness.Context(t), bus.Config{URL: url, Inbox: "_INBOX.node", Replicas: 3, Wait: true})
-				harness.WantError(t, "open", err, nil)
+				runtest.WantError(t, "open", err, nil)
 				t.Cleanup(b.Close)
 				return b
 			}
@@ -45,13 +45,13 @@ func TestServerDiesDuringCalls(t *testing.T) {
 			s := &setting{System: harness.StartWith(t, nil, open(stays)), runs: filepath.Join(t.TempDir(), "runs")}
 			var err error
 			s.first, err = external.New(external.Config{Bus: b, Plugins: []external.Plugin{{Name: "notes"}}})
-			harness.WantError(t, "plugins", err, nil)
-			harness.WantError(t, "start", s.first.Start(s.Ctx), nil)
+			runtest.WantError(t, "plugins", err, nil)
+			runtest.WantError(t, "start", s.first.Start(s.Ctx), nil)
 			t.Cleanup(s.first.Stop)
 			n, _ := s.StartNodeOn(b, s.first.Factories()...)
 			s.Host = n.Host()
 			i, err := remote.Start(s.Ctx, remote.Config{Conn: own, Plugin: notes(s.runs), Version: "1", Instance: "i1"})
-			harness.WantError(t, "instance", err, nil)
+			runtest.WantError(t, "instance", err, nil)
 			t.Cleanup(func() { _ = i.Stop(context.Background()) }) // its server may be gone
 			s.alive(1)
 			s.Model.Script = nil
@@ -86,10 +86,10 @@ func TestServerDiesDuringCalls(t *testing.T) {
 					runtest.Equal(t, fmt.Sprintf("call %s of session %s", call, id), s.CallResult(id, call), want)
 				}
 			}
-			harness.DeepEqual(t, "runs", s.began(), 2*turns)
+			runtest.DeepEqual(t, "runs", s.began(), 2*turns)
 			s.Model.Rescript(calling("write", `{"text":"bread"}`)...)
 			s.RunTurn(ids[0], "t2", harness.Text("more"))
-			harness.DeepEqual(t, "runs after the next call", s.began(), 2*turns+1)
+			runtest.DeepEqual(t, "runs after the next call", s.began(), 2*turns+1)
 			harness.VerifyHistory(t, b, ids[0])
 		})
 	}
@@ -102,7 +102,7 @@ func connectElsewhere(t *testing.T, urls, other string) *nats.Conn {
 	for n := range list {
 		first := append(list[n:len(list):len(list)], list[:n]...)
 		nc, err := nats.Connect(strings.Join(first, ","), nats.DontRandomize(), nats.CustomInboxPrefix("_INBOX.plugin-notes"), nats.MaxReconnects(-1))
-		harness.WantError(t, fmt.Sprint("connect to ", first[0]), err, nil)
+		runtest.WantError(t, fmt.Sprint("connect to ", first[0]), err, nil)
 		if nc.ConnectedServerName() != other {
 			t.Cleanup(nc.Close)
 			return nc

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // place is where the cases of the plugin service run: on one server, or on three.
@@ -31,7 +32,7 @@ func oneServer(t *testing.T) place {
 func (p place) open(t *testing.T) *bus.Bus {
 	t.Helper()
 	b, err := bus.Open(t.Context(), bus.Config{URL: p.url, Prefix: p.prefix, Replicas: p.replicas})
-	harness.WantError(t, "open", err, nil)
+	runtest.WantError(t, "open", err, nil)
 	t.Cleanup(b.Close)
 	return b
 }

@@ -23,7 +23,7 @@ type gate struct {
 func openGate(t *testing.T, server string) *gate {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	harness.WantError(t, "listen", err, nil)
+	runtest.WantError(t, "listen", err, nil)
 	g := &gate{listener: listener}
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -91,7 +91,7 @@ func TestSilenceOfTheNode(t *testing.T) {
 			s.AwaitTurn(id, "t1")
 			runtest.Equal(t, "result", s.CallResult(id, "k"), "noted: milk")
 			s.RunTurn(id, "t2", harness.Text("again"))
-			harness.DeepEqual(t, "runs", s.began(), 2)
+			runtest.DeepEqual(t, "runs", s.began(), 2)
 		})
 	}
 }

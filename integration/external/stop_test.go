@@ -20,6 +20,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
@@ -50,7 +51,7 @@ func TestSIGTERMWithoutServer(t *testing.T) {
 			p.signal(syscall.SIGTERM)
 			late := time.AfterFunc(2*time.Minute, p.kill)
 			defer late.Stop()
-			harness.WantError(t, "end", p.cmd.Wait(), nil)
+			runtest.WantError(t, "end", p.cmd.Wait(), nil)
 		})
 	}
 }
@@ -61,32 +62,32 @@ func TestTypeScriptWaitsForServer(t *testing.T) {
 	t.Parallel()
 	cmd := inTypeScript(t)(harness.Context(t))
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	harness.WantError(t, "port", err, nil)
+	runtest.WantError(t, "port", err, nil)
 	at := free.Addr().(*net.TCPAddr)
-	harness.WantError(t, "port", free.Close(), nil)
+	runtest.WantError(t, "port", free.Close(), nil)
 	cmd.Env = append(os.Environ(), "LASH_PLUGIN_NATS=nats://any:secret@"+at.String())
 	stderr, err := cmd.StderrPipe()
-	harness.WantError(t, "output", err, nil)
-	harness.WantError(t, "start", cmd.Start(), nil)
+	runtest.WantError(t, "output", err, nil)
+	runtest.WantError(t, "start", cmd.Start(), nil)
 	t.Cleanup((&process{t, cmd}).kill)
 	line, err := bufio.NewReader(stderr).ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, "no server answers at nats://"+at.String()) || !strings.Contains(line, "lash-node serve") {
 		t.Errorf("got %q, %v, want the server's URL, and what starts it", line, err)
 	}
 	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: at.Port, NoLog: true, NoSigs: true})
-	harness.WantError(t, "server", err, nil)
+	runtest.WantError(t, "server", err, nil)
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	if !ns.ReadyForConnections(time.Minute) {
 		t.Fatal("the server takes no connections")
 	}
 	conn, err := nats.Connect(ns.ClientURL())
-	harness.WantError(t, "connect", err, nil)
+	runtest.WantError(t, "connect", err, nil)
 	t.Cleanup(conn.Close)
 	sub, err := conn.SubscribeSync("lash.plugins.*.register")
-	harness.WantError(t, "subscribe", err, nil)
+	runtest.WantError(t, "subscribe", err, nil)
 	_, err = sub.NextMsg(time.Minute)
-	harness.WantError(t, "registration", err, nil)
+	runtest.WantError(t, "registration", err, nil)
 }
 
 // TestTypeScriptConnection starts a program of the SDK of TypeScript with files of an embedded server: its own connects it,
@@ -123,16 +124,16 @@ func TestTypeScriptConnection(t *testing.T) {
 	t.Run("its_own_file", func(t *testing.T) {
 		t.Parallel()
 		conn, err := nats.Connect("", server.InProcess())
-		harness.WantError(t, "connect", err, nil)
+		runtest.WantError(t, "connect", err, nil)
 		t.Cleanup(conn.Close)
 		sub, err := conn.SubscribeSync("lash.plugins.notes.register")
-		harness.WantError(t, "subscribe", err, nil)
+		runtest.WantError(t, "subscribe", err, nil)
 		cmd := program(harness.Context(t))
 		cmd.Env = append(os.Environ(), "LASH_PLUGIN_CONNECTION="+own)
-		harness.WantError(t, "start", cmd.Start(), nil)
+		runtest.WantError(t, "start", cmd.Start(), nil)
 		t.Cleanup((&process{t, cmd}).kill)
 		_, err = sub.NextMsg(time.Minute)
-		harness.WantError(t, "registration", err, nil)
+		runtest.WantError(t, "registration", err, nil)
 	})
 }
 
@@ -197,7 +198,7 @@ func TestCallPassesDeadInstances(t *testing.T) {
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, "noted: milk")
-	harness.DeepEqual(t, "runs", s.began(), 1)
+	runtest.DeepEqual(t, "runs", s.began(), 1)
 }
 
 // TestHookPassesDeadInstances has twelve instances that receive nothing, as if each were gone just now. The gate's hook, and
@@ -219,7 +220,7 @@ func TestHookPassesDeadInstances(t *testing.T) {
 			for n := range 4 {
 				s.Model.Rescript(harness.Reply(harness.Text("done")))
 				id := s.begin()
-				harness.Equal(t, fmt.Sprint("end ", n), s.AwaitTurn(id, "t1").End, events.EndFinished)
+				runtest.Equal(t, fmt.Sprint("end ", n), s.AwaitTurn(id, "t1").End, events.EndFinished)
 			}
 		})
 	}
@@ -243,5 +244,5 @@ func TestInnerCallPassesDeadInstances(t *testing.T) {
 	if got := s.Outputs(id)[0]; !strings.HasPrefix(got, "True noted: milk") {
 		t.Errorf("output: got %q, want the result of the instance that lives", got)
 	}
-	harness.DeepEqual(t, "runs", s.began(), 1)
+	runtest.DeepEqual(t, "runs", s.began(), 1)
 }

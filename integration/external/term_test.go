@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
@@ -72,8 +73,8 @@ func (s *setting) twin() *twin {
 func (c *client) on(subject string, handle func(*nats.Msg)) {
 	c.t.Helper()
 	_, err := c.nc.Subscribe(subject, handle)
-	harness.WantError(c.t, "subscribe", err, nil)
-	harness.WantError(c.t, "flush", c.nc.Flush(), nil)
+	runtest.WantError(c.t, "subscribe", err, nil)
+	runtest.WantError(c.t, "flush", c.nc.Flush(), nil)
 }
 
 // TestProgramsWithOneID starts a second program with the id of a living one: it is refused. A program that was frozen when the second one
@@ -93,17 +94,17 @@ func TestProgramsWithOneID(t *testing.T) {
 	s.alive(1)
 	first.silent.Store(false)
 	s.AwaitPolling("the refusal of the first program", func() bool { return first.refused.Load() != nil })
-	harness.Equal(t, "code", first.refused.Load().Code, wire.CodeConflict)
+	runtest.Equal(t, "code", first.refused.Load().Code, wire.CodeConflict)
 	if second.refused.Load() != nil {
 		t.Errorf("the second program is refused: %v", second.refused.Load())
 	}
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", s.CallResult(id, "k1"), "done")
+	runtest.Equal(t, "result", s.CallResult(id, "k1"), "done")
 	s.RunTurn(id, "t2", harness.Text("again"))
-	harness.Equal(t, "result", s.CallResult(id, "k2"), "done")
-	harness.Equal(t, "calls of the first program", first.ran.Load(), 0)
-	harness.Equal(t, "calls of the second program", second.ran.Load(), 2)
+	runtest.Equal(t, "result", s.CallResult(id, "k2"), "done")
+	runtest.Equal(t, "calls of the first program", first.ran.Load(), 0)
+	runtest.Equal(t, "calls of the second program", second.ran.Load(), 2)
 }
 
 // TestProgramStartsAgain ends a program with a fixed id, and starts it again at once, several times: each is registered with its first
@@ -124,8 +125,8 @@ func TestProgramStartsAgain(t *testing.T) {
 	})
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", s.CallResult(id, "k1"), "done")
-	harness.Equal(t, "calls of the last program", last.ran.Load(), 1)
+	runtest.Equal(t, "result", s.CallResult(id, "k1"), "done")
+	runtest.Equal(t, "calls of the last program", last.ran.Load(), 1)
 }
 
 // TestNodeListensFirst starts a node again while a copy of a living program waits for one: the copy is refused, although its request comes
@@ -146,7 +147,7 @@ func TestNodeListensFirst(t *testing.T) {
 	}
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "calls of the first program", first.ran.Load(), 1)
+	runtest.Equal(t, "calls of the first program", first.ran.Load(), 1)
 	if first.refused.Load() != nil {
 		t.Errorf("the first program is refused: %v", first.refused.Load())
 	}
@@ -170,7 +171,7 @@ func TestCallOfAnEarlierProgramAfterANode(t *testing.T) {
 	s.first.Stop()
 	s.node()
 	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "calls of the first program", first.ran.Load(), 1)
-	harness.Equal(t, "calls of the second program", second.ran.Load(), 0)
-	harness.Equal(t, "result", s.CallResult(id, "k1"), projector.LostText)
+	runtest.Equal(t, "calls of the first program", first.ran.Load(), 1)
+	runtest.Equal(t, "calls of the second program", second.ran.Load(), 0)
+	runtest.Equal(t, "result", s.CallResult(id, "k1"), projector.LostText)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
@@ -16,7 +17,7 @@ import (
 func acts(t *testing.T, call events.CallID, in acting) harness.Step {
 	t.Helper()
 	args, err := json.Marshal(&in)
-	harness.WantError(t, "arguments", err, nil)
+	runtest.WantError(t, "arguments", err, nil)
 	return harness.Reply(harness.Call(call, "act", string(args)))
 }
 
@@ -47,9 +48,9 @@ func tracesOfCalls(t *testing.T, on place) {
 		t.Fatalf("traces: got %+v, want one", list)
 	}
 	got := list[0]
-	harness.Equal(t, "name and payload", got.Event.Name+" "+string(got.Event.Payload), `plugin.notes.seen {"n":1}`)
-	harness.DeepEqual(t, "place", []string{string(got.Context.Session), string(got.Context.Turn), string(got.Context.Effect), got.Context.ModelCall}, []string{string(id), "t1", "t1/0/0", "m1"})
-	harness.Equal(t, "metadata", got.Context.Metadata["plugin.notes.run"], "r7")
+	runtest.Equal(t, "name and payload", got.Event.Name+" "+string(got.Event.Payload), `plugin.notes.seen {"n":1}`)
+	runtest.DeepEqual(t, "place", []string{string(got.Context.Session), string(got.Context.Turn), string(got.Context.Effect), got.Context.ModelCall}, []string{string(id), "t1", "t1/0/0", "m1"})
+	runtest.Equal(t, "metadata", got.Context.Metadata["plugin.notes.run"], "r7")
 }
 
 // deniedTrace has a call write a trace event that the operator does not allow.

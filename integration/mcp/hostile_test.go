@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/mcp"
 )
 
@@ -132,7 +132,7 @@ func TestEndlessAnswers(t *testing.T) { //nolint:paralleltest // see above
 			if c.status >= http.StatusBadRequest {
 				want = events.OutcomeFailure // it has not run
 			}
-			harness.Equal(t, "outcome", s.result("web__once", "{}").Outcome, want)
+			runtest.Equal(t, "outcome", s.result("web__once", "{}").Outcome, want)
 			runtime.ReadMemStats(&after)
 			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 512 {
 				t.Errorf("got %d MiB allocated, want less than 512 of an answer of 1 024", used)
@@ -161,8 +161,8 @@ func TestUnansweredCalls(t *testing.T) {
 			h := &hostileHTTP{answer: answer}
 			server := s.hostile(h)
 			s.source(server)
-			harness.Equal(t, "outcome", s.result("web__once", "{}").Outcome, events.OutcomeLost)
-			harness.Equal(t, "calls that the server received", h.calls.Load(), 1)
+			runtest.Equal(t, "outcome", s.result("web__once", "{}").Outcome, events.OutcomeLost)
+			runtest.Equal(t, "calls that the server received", h.calls.Load(), 1)
 		})
 	}
 	t.Run("refusal", func(t *testing.T) {
@@ -175,8 +175,8 @@ func TestUnansweredCalls(t *testing.T) {
 		}})
 		s.source(server)
 		r := s.result("web__once", "{}")
-		harness.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
-		harness.Equal(t, "text", r.Text, "[failed] not today")
+		runtest.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
+		runtest.Equal(t, "text", r.Text, "[failed] not today")
 	})
 }
 
@@ -207,14 +207,14 @@ func TestFrozenServer(t *testing.T) {
 	server := s.own("srv")
 	s.source(server)
 	pid, err := strconv.Atoi(s.result("srv__look", `{"do":"pid"}`).Text)
-	harness.WantError(t, "pid", err, nil)
-	harness.WantError(t, "freeze", syscall.Kill(pid, syscall.SIGSTOP), nil)
+	runtest.WantError(t, "pid", err, nil)
+	runtest.WantError(t, "freeze", syscall.Kill(pid, syscall.SIGSTOP), nil)
 	s.AwaitPolling("the freeze", func() bool { // the threads of a process stop one after the other
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(stat), ") T ")
 	})
 	once := s.begin("srv__once", `{"do":"x"}`)
-	harness.Equal(t, "outcome", s.result("srv__look", `{"do":"y","text":"`+strings.Repeat("x", 256<<10)+`"}`).Outcome, events.OutcomeSuccess)
+	runtest.Equal(t, "outcome", s.result("srv__look", `{"do":"y","text":"`+strings.Repeat("x", 256<<10)+`"}`).Outcome, events.OutcomeSuccess)
 	s.AwaitTurn(once, "t1")
-	harness.Equal(t, "the call that must not run twice", s.resultOf(once).Outcome, events.OutcomeLost)
+	runtest.Equal(t, "the call that must not run twice", s.resultOf(once).Outcome, events.OutcomeLost)
 }

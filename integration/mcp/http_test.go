@@ -20,6 +20,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	clients "github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/workers/mcp"
 )
@@ -66,8 +67,8 @@ func TestSmokeHTTP(t *testing.T) {
 			server, refused, down := serveBy(t, handler)
 			server.SSE = sse
 			s.source(server)
-			harness.Equal(t, "result", s.result("web__look", `{"do":"x"}`).Text, "did x")
-			harness.Equal(t, "refused", refused.Load(), 0)
+			runtest.Equal(t, "result", s.result("web__look", `{"do":"x"}`).Text, "did x")
+			runtest.Equal(t, "refused", refused.Load(), 0)
 			down.Store(true)
 			if r := s.result("web__once", `{"do":"x"}`); r.Outcome == events.OutcomeSuccess {
 				t.Errorf("while the server is away: got %+v", r)
@@ -97,17 +98,17 @@ func TestLongServerComesBack(t *testing.T) {
 	}))
 	s.source(server)
 	away.Store(true)
-	harness.Equal(t, "outcome while it is away", s.result("web__once", `{"do":"x"}`).Outcome, events.OutcomeLost)
+	runtest.Equal(t, "outcome while it is away", s.result("web__once", `{"do":"x"}`).Outcome, events.OutcomeLost)
 	s.AwaitPolling("many tries", func() bool { return tries.Load() > 8 })
 	id := s.begin("web__once", `{"do":"y"}`)
 	away.Store(false)
 	back := time.Now()
 	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", s.resultOf(id).Text, "did y")
+	runtest.Equal(t, "result", s.resultOf(id).Text, "did y")
 	if took := time.Since(back); took > 10*time.Second {
 		t.Errorf("the server was used %v after it was back", took)
 	}
-	harness.Equal(t, "lines that people read", len(s.told.all()), 1)
+	runtest.Equal(t, "lines that people read", len(s.told.all()), 1)
 }
 
 // TestSilentSSE has a server that answers the request for its stream, and sends nothing: its start fails when its time is over.
@@ -122,10 +123,10 @@ func TestSilentSSE(t *testing.T) {
 	server.SSE, server.StartTimeout = true, 200*time.Millisecond
 	told := new(lines)
 	servers, err := mcp.New(mcp.Config{Servers: []mcp.Server{server}, Logger: zap.NewNop(), Tell: told.add})
-	harness.WantError(t, "servers", err, nil)
-	harness.WantError(t, "start", servers.Start(s.Ctx), nil)
+	runtest.WantError(t, "servers", err, nil)
+	runtest.WantError(t, "start", servers.Start(s.Ctx), nil)
 	s.AwaitPolling("what people read", func() bool { return strings.Contains(strings.Join(told.all(), " "), "it did not answer within 200ms") })
-	harness.WantError(t, "stop", servers.Stop(s.Ctx), nil)
+	runtest.WantError(t, "stop", servers.Stop(s.Ctx), nil)
 }
 
 // TestServerRefusesOptionalRequests has servers that refuse what they need not take, or do not end their answer to it: notifications, and
@@ -176,9 +177,9 @@ func TestServerRefusesOptionalRequests(t *testing.T) {
 			}))
 			s.source(server)
 			for n := range 3 {
-				harness.Equal(t, "result", s.result("web__once", fmt.Sprintf(`{"do":"%d"}`, n)).Text, fmt.Sprint("did ", n))
+				runtest.Equal(t, "result", s.result("web__once", fmt.Sprintf(`{"do":"%d"}`, n)).Text, fmt.Sprint("did ", n))
 			}
-			harness.Equal(t, "sessions", began.Load(), 1)
+			runtest.Equal(t, "sessions", began.Load(), 1)
 		})
 	}
 }
@@ -208,14 +209,14 @@ func TestManyTools(t *testing.T) {
 	s.Wait("tools of good", s.of("good").Ready())
 	id := s.begin("web__t0000", `{}`)
 	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "first", s.resultOf(id).Text, "t0000")
+	runtest.Equal(t, "first", s.resultOf(id).Text, "t0000")
 	if parts := len(harness.Find[*events.ToolStateApplied](s.System, id)); parts < 2 {
 		t.Errorf("got the catalogue in %d events, want several: one does not hold it", parts)
 	}
 	harness.VerifyHistory(t, s.Bus, id)
-	harness.Equal(t, "last", s.result("web__t1999", `{}`).Text, "t1999")
-	harness.Equal(t, "named", s.result("some__t1999", `{}`).Text, "t1999")
-	harness.Equal(t, "of another server", s.result("good__look", `{"do":"x"}`).Text, "did x")
+	runtest.Equal(t, "last", s.result("web__t1999", `{}`).Text, "t1999")
+	runtest.Equal(t, "named", s.result("some__t1999", `{}`).Text, "t1999")
+	runtest.Equal(t, "of another server", s.result("good__look", `{"do":"x"}`).Text, "did x")
 	count := make(map[string]int)
 	for _, name := range s.tools() {
 		server, _, _ := strings.Cut(name, "__")
@@ -225,11 +226,11 @@ func TestManyTools(t *testing.T) {
 		t.Errorf("got %v, want all tools of web, and 100 of some", count)
 	}
 	c, err := clients.New(clients.Config{Bus: bustest.Open(t, s.Server)}) // one answer does not hold the contracts
-	harness.WantError(t, "client", err, nil)
+	runtest.WantError(t, "client", err, nil)
 	state, err := c.ToolState(s.Ctx, id)
-	harness.WantError(t, "tools for a client", err, nil)
+	runtest.WantError(t, "tools for a client", err, nil)
 	list, err := c.ToolCatalog(s.Ctx, id)
-	harness.WantError(t, "catalogue for a client", err, nil)
+	runtest.WantError(t, "catalogue for a client", err, nil)
 	if last := string(list[len(list)-1]); len(list) != len(state.Tools) || len(list) < 2101 || slices.ContainsFunc(state.Tools, func(tool events.ToolEntry) bool { return tool.LacksContract() }) || !strings.Contains(last, "pp1999") {
 		t.Errorf("got %d tools and a catalogue of %d, whose last one is %.100s", len(state.Tools), len(list), last)
 	}
@@ -263,15 +264,15 @@ func TestSecretsStay(t *testing.T) {
 		before := logged.Len()
 		var told atomic.Pointer[string]
 		servers, err := mcp.New(mcp.Config{Servers: []mcp.Server{server}, Logger: zap.New(core), Tell: func(line string) { told.Store(&line) }})
-		harness.WantError(t, "servers", err, nil)
-		harness.WantError(t, "start", servers.Start(s.Ctx), nil)
+		runtest.WantError(t, "servers", err, nil)
+		runtest.WantError(t, "start", servers.Start(s.Ctx), nil)
 		s.AwaitPolling("a warning", func() bool { return logged.Len() > before && told.Load() != nil })
-		harness.WantError(t, "stop", servers.Stop(s.Ctx), nil)
+		runtest.WantError(t, "stop", servers.Stop(s.Ctx), nil)
 		if strings.Contains(*told.Load(), "hunter2") {
 			t.Errorf("people read %s", *told.Load())
 		}
 	}
-	harness.Equal(t, "requests to the other host", got.Load(), 0)
+	runtest.Equal(t, "requests to the other host", got.Load(), 0)
 	for _, e := range logged.All() {
 		if text := fmt.Sprint(e.Message, e.ContextMap()); strings.Contains(text, "hunter2") {
 			t.Errorf("log: got %s", text)

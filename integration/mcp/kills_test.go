@@ -45,7 +45,7 @@ func TestServersAreKilled(t *testing.T) {
 	work.Wait()
 	runs := make(map[string]int)
 	data, err := os.ReadFile(s.runs)
-	harness.WantError(t, "runs", err, nil)
+	runtest.WantError(t, "runs", err, nil)
 	for _, line := range strings.Fields(string(data)) {
 		runs[line]++
 	}
@@ -72,7 +72,7 @@ func TestServersAreKilled(t *testing.T) {
 				t.Errorf("call of turn %s: got %d runs, and %+v", ev.Turn, n, ev.Payload)
 			}
 		}
-		harness.Equal(t, "results of session "+string(id), ended, turns[i])
+		runtest.Equal(t, "results of session "+string(id), ended, turns[i])
 		harness.VerifyHistory(t, s.Bus, id)
 	}
 	t.Logf("%d kills; outcomes %v", kills, count)

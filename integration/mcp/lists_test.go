@@ -15,6 +15,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/mcp"
@@ -60,7 +61,7 @@ func TestHostileTools(t *testing.T) {
 	s.Wait("tools of good", s.of("good").Ready())
 	id := s.begin("srv__say", sayingOf(saying{}))
 	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", s.resultOf(id).Text, "said")
+	runtest.Equal(t, "result", s.resultOf(id).Text, "said")
 	var names []string
 	for name, entry := range s.offered(id) {
 		if entry.Contract.Size > 64<<10 || len(entry.Description) > 64<<10 {
@@ -90,11 +91,11 @@ func TestHostileTools(t *testing.T) {
 	for _, name := range names {
 		if strings.HasPrefix(name, "a_b-") {
 			both++
-			harness.Equal(t, "result of "+name, s.result("srv__"+name, sayingOf(saying{})).Text, "said")
+			runtest.Equal(t, "result of "+name, s.result("srv__"+name, sayingOf(saying{})).Text, "said")
 		}
 	}
-	harness.Equal(t, "tools a.b and a/b", both, 2)
-	harness.Equal(t, "effects of a tool that reads and destroys", s.offered(id)["srv__titled"].Effects, events.EffectsNone)
+	runtest.Equal(t, "tools a.b and a/b", both, 2)
+	runtest.Equal(t, "effects of a tool that reads and destroys", s.offered(id)["srv__titled"].Effects, events.EffectsNone)
 	harness.VerifyHistory(t, s.Bus, id)
 }
 
@@ -131,8 +132,8 @@ func TestEndlessLists(t *testing.T) {
 			} else {
 				s.AwaitPolling("some pages", func() bool { return pages.Load() > 100 })
 			}
-			harness.Equal(t, "call of another server", s.result("good__look", `{"do":"x"}`).Text, "did x")
-			harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
+			runtest.Equal(t, "call of another server", s.result("good__look", `{"do":"x"}`).Text, "did x")
+			runtest.WantError(t, "stop", source.Stop(s.Ctx), nil)
 		})
 	}
 }
@@ -190,7 +191,7 @@ func TestListsAsTheyAreSent(t *testing.T) {
 			for _, t := range s.servers[len(s.servers)-1].LeftOut() {
 				left += t.Reason
 			}
-			harness.Equal(t, "left out", left, c.leftOut)
+			runtest.Equal(t, "left out", left, c.leftOut)
 			s.result("web__say", "{}")
 			n := 0
 			for _, tool := range s.tools() {
@@ -198,7 +199,7 @@ func TestListsAsTheyAreSent(t *testing.T) {
 					n++
 				}
 			}
-			harness.Equal(t, "tools", n, c.tools)
+			runtest.Equal(t, "tools", n, c.tools)
 		})
 	}
 }
@@ -215,8 +216,8 @@ func TestToolIsTakenBack(t *testing.T) {
 	s.AwaitPolling("the new list", func() bool { return !slices.Contains(s.tools(), "srv__again") })
 	s.RunTurn(id, "t2", harness.Text(`srv__again {"do":"x"}`))
 	list := s.ResultsByPosition(id)
-	harness.Equal(t, "class", list[len(list)-1].Class, plugin.ClassUnavailable)
-	harness.Equal(t, "runs", len(s.logged()), 2)
+	runtest.Equal(t, "class", list[len(list)-1].Class, plugin.ClassUnavailable)
+	runtest.Equal(t, "runs", len(s.logged()), 2)
 	harness.VerifyHistory(t, s.Bus, id)
 }
 
@@ -232,7 +233,7 @@ func TestCallTakesTooLong(t *testing.T) {
 		t.Errorf("got %q and %q, want a failure", r.Outcome, r.Text)
 	}
 	s.AwaitPolling("the cancel at the server", func() bool { return slices.Contains(s.logged(), "cancelled") })
-	harness.Equal(t, "next call", s.result("srv__look", `{"do":"x"}`).Text, "did x")
+	runtest.Equal(t, "next call", s.result("srv__look", `{"do":"x"}`).Text, "did x")
 }
 
 // TestResourcesNameNoFiles has a server return resources that name a file of the node. The result has the names: the node reads no file.
@@ -282,7 +283,7 @@ func TestListOfManyLines(t *testing.T) {
 			t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
 			server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
 			s.source(server)
-			harness.Equal(t, "result", s.result("web__once", "{}").Text, `{"large":1e400,"number":9007199254740993}`)
+			runtest.Equal(t, "result", s.result("web__once", "{}").Text, `{"large":1e400,"number":9007199254740993}`)
 		})
 	}
 }

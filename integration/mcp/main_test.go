@@ -134,8 +134,8 @@ func (s *setting) node(servers ...mcp.Server) (kill func()) {
 	s.T.Helper()
 	on := bustest.Open(s.T, s.Server)
 	own, err := mcp.New(mcp.Config{Servers: servers, Bus: on, Logger: cmp.Or(s.log, zaptest.NewLogger(s.T)), Tell: s.told.add})
-	harness.WantError(s.T, "servers", err, nil)
-	harness.WantError(s.T, "start", own.Start(s.Ctx), nil)
+	runtest.WantError(s.T, "servers", err, nil)
+	runtest.WantError(s.T, "start", own.Start(s.Ctx), nil)
 	s.T.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the test's own has ended
 		defer cancel()
@@ -168,7 +168,7 @@ func (s *setting) of(name string) *mcp.Source { return s.servers[len(s.servers)-
 func (s *setting) tools() (names []string) {
 	s.T.Helper()
 	state, err := s.ToolState(s.Ctx, s.Open(api.CreateRequest{}))
-	harness.WantError(s.T, "tools", err, nil)
+	runtest.WantError(s.T, "tools", err, nil)
 	for _, t := range state.Tools {
 		names = append(names, t.Name)
 	}
@@ -278,7 +278,7 @@ const released = ".released"
 // release ends the calls that are held.
 func (s *setting) release() {
 	s.T.Helper()
-	harness.WantError(s.T, "release", os.WriteFile(s.runs+released, nil, 0o600), nil)
+	runtest.WantError(s.T, "release", os.WriteFile(s.runs+released, nil, 0o600), nil)
 }
 
 // isReleased reports whether the test has released the calls that are held.

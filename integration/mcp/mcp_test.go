@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/mcp"
@@ -78,9 +79,9 @@ func TestSmokeServerDies(t *testing.T) {
 			server.Effects = c.tighten
 			s.source(server)
 			r := s.result("srv__"+c.tool, `{"do":"die"}`)
-			harness.Equal(t, "outcome", r.Outcome, c.outcome)
-			harness.Equal(t, "runs", len(s.logged()), c.runs)
-			harness.Equal(t, "next call", s.result("srv__"+c.tool, `{"do":"x"}`).Text, "did x")
+			runtest.Equal(t, "outcome", r.Outcome, c.outcome)
+			runtest.Equal(t, "runs", len(s.logged()), c.runs)
+			runtest.Equal(t, "next call", s.result("srv__"+c.tool, `{"do":"x"}`).Text, "did x")
 		})
 	}
 }
@@ -92,15 +93,15 @@ func TestKilledServer(t *testing.T) {
 	server := s.own("srv")
 	s.source(server)
 	pid, err := strconv.Atoi(s.result("srv__look", `{"do":"pid"}`).Text)
-	harness.WantError(t, "pid", err, nil)
+	runtest.WantError(t, "pid", err, nil)
 	id := s.begin("srv__look", `{"do":"wait","hold":true}`)
 	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 2 })
-	harness.WantError(t, "kill", syscall.Kill(pid, syscall.SIGKILL), nil)
+	runtest.WantError(t, "kill", syscall.Kill(pid, syscall.SIGKILL), nil)
 	s.AwaitPolling("the next run", func() bool { return len(s.logged()) == 3 })
 	s.release()
 	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", s.resultOf(id).Text, "waited")
-	harness.Equal(t, "runs", len(s.logged()), 3)
+	runtest.Equal(t, "result", s.resultOf(id).Text, "waited")
+	runtest.Equal(t, "runs", len(s.logged()), 3)
 }
 
 // TestCancel cancels a turn during a call: the server hears of it.
@@ -112,9 +113,9 @@ func TestCancel(t *testing.T) {
 	id := s.begin("srv__once", `{"do":"wait"}`)
 	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
 	_, _, err := s.Cancel(s.Ctx, id, "t1", api.CancelRequest{})
-	harness.WantError(t, "cancel", err, nil)
-	harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
-	harness.Equal(t, "outcome", s.resultOf(id).Outcome, events.OutcomeCancelled)
+	runtest.WantError(t, "cancel", err, nil)
+	runtest.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
+	runtest.Equal(t, "outcome", s.resultOf(id).Outcome, events.OutcomeCancelled)
 	s.AwaitPolling("the cancel", func() bool { return len(s.logged()) == 2 })
 }
 
@@ -124,7 +125,7 @@ func TestListChanges(t *testing.T) {
 	s := start(t)
 	server := s.own("srv")
 	s.source(server)
-	harness.Equal(t, "before", s.result("srv__added", `{"do":"x"}`).Class, plugin.ClassUnavailable)
+	runtest.Equal(t, "before", s.result("srv__added", `{"do":"x"}`).Class, plugin.ClassUnavailable)
 	s.result("srv__once", `{"do":"more","text":"added"}`)
 	s.AwaitPolling("the tool", func() bool { return s.result("srv__added", `{"do":"x"}`).Text == "I am new" })
 }
@@ -147,11 +148,11 @@ func TestNodesShareServers(t *testing.T) {
 	s.kills[killed.ID()]()
 	s.release()
 	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", s.resultOf(id).Text, "waited")
+	runtest.Equal(t, "result", s.resultOf(id).Text, "waited")
 	starts := harness.Find[*events.TurnStarted](s.System, id)
-	harness.Equal(t, "starts of the turn", len(starts), 2)
-	harness.Equal(t, "worker of the second start", starts[len(starts)-1].Worker, other.ID())
-	harness.Equal(t, "result of the other one", s.result("srv__look", `{"do":"x"}`).Text, "did x")
+	runtest.Equal(t, "starts of the turn", len(starts), 2)
+	runtest.Equal(t, "worker of the second start", starts[len(starts)-1].Worker, other.ID())
+	runtest.Equal(t, "result of the other one", s.result("srv__look", `{"do":"x"}`).Text, "did x")
 }
 
 // TestHostileServers starts servers that do not keep to the protocol, beside one that does: nothing waits for them.
@@ -169,7 +170,7 @@ func TestHostileServers(t *testing.T) {
 		{Name: "nowhere", URL: "http://127.0.0.1:1/mcp"},
 	}
 	s.source(good, bad...)
-	harness.Equal(t, "result", s.result("good__look", `{"do":"x"}`).Text, "did x")
+	runtest.Equal(t, "result", s.result("good__look", `{"do":"x"}`).Text, "did x")
 	for i := range bad {
 		source := s.of(bad[i].Name)
 		select {
@@ -177,7 +178,7 @@ func TestHostileServers(t *testing.T) {
 			t.Errorf("%s: its tools are registered", bad[i].Name)
 		default:
 		}
-		harness.WantError(t, "stop of "+bad[i].Name, source.Stop(s.Ctx), nil)
+		runtest.WantError(t, "stop of "+bad[i].Name, source.Stop(s.Ctx), nil)
 	}
 }
 
@@ -194,7 +195,7 @@ func TestStartTimeout(t *testing.T) {
 	if took := time.Since(began); took < server.StartTimeout || took >= mcp.DefaultStartTimeout {
 		t.Errorf("the tools are registered: got after %s, want the limit of one start, %s, and less than the default, %s", took, server.StartTimeout, mcp.DefaultStartTimeout)
 	}
-	harness.Equal(t, "result", s.result("srv__look", `{"do":"x"}`).Text, "did x")
+	runtest.Equal(t, "result", s.result("srv__look", `{"do":"x"}`).Text, "did x")
 }
 
 // TestStopEndsCalls stops a source during a call that never ends, and during one that asks people.
@@ -215,7 +216,7 @@ func TestStopEndsCalls(t *testing.T) {
 				s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
 			}
 			began := time.Now()
-			harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
+			runtest.WantError(t, "stop", source.Stop(s.Ctx), nil)
 			if took := time.Since(began); took > 40*time.Second { // less than a drain takes
 				t.Errorf("stop: took %v", took)
 			}

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -57,14 +57,14 @@ func TestHostileMessages(t *testing.T) {
 		"error_of_another":        message(`"id":"x","error":{"code":1,"message":"x"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			harness.Equal(t, "result", s.result("srv__once", sayingOf(saying{Lines: []string{line}, Times: 3})).Text, "said")
+			runtest.Equal(t, "result", s.result("srv__once", sayingOf(saying{Lines: []string{line}, Times: 3})).Text, "said")
 		})
 	}
 	t.Run("two_results", func(t *testing.T) {
 		first := message(`"id":$ID,"result":{"content":[{"type":"text","text":"first"}]}`)
-		harness.Equal(t, "result", s.result("srv__once", sayingOf(saying{Lines: []string{first}})).Text, "first")
+		runtest.Equal(t, "result", s.result("srv__once", sayingOf(saying{Lines: []string{first}})).Text, "first")
 	})
-	harness.Equal(t, "process of the server", s.pidOf(server), pid)
+	runtest.Equal(t, "process of the server", s.pidOf(server), pid)
 }
 
 // TestUnreadableResults has a server answer calls with results that the protocol does not have. Each call fails, as it has run, and
@@ -93,11 +93,11 @@ func TestUnreadableResults(t *testing.T) {
 			}
 		})
 	}
-	harness.Equal(t, "process of the server", s.pidOf(server), pid)
+	runtest.Equal(t, "process of the server", s.pidOf(server), pid)
 	_, _, err := s.Cancel(s.Ctx, other, "t1", api.CancelRequest{})
-	harness.WantError(t, "cancel", err, nil)
+	runtest.WantError(t, "cancel", err, nil)
 	s.AwaitTurn(other, "t1")
-	harness.Equal(t, "the other call", s.resultOf(other).Outcome, events.OutcomeCancelled)
+	runtest.Equal(t, "the other call", s.resultOf(other).Outcome, events.OutcomeCancelled)
 }
 
 // TestBrokenServers has a server send what is no message of the protocol, in place of a result. The call is lost, the server is started
@@ -115,9 +115,9 @@ func TestBrokenServers(t *testing.T) {
 			server := s.raw(rawTools)
 			s.source(server)
 			pid := s.pidOf(server)
-			harness.Equal(t, "outcome", s.result("srv__once", sayingOf(saying{Lines: []string{line}, Silent: true})).Outcome, events.OutcomeLost)
-			harness.Equal(t, "runs", len(s.logged()), 1)
-			harness.Equal(t, "the next call", s.result("srv__once", sayingOf(saying{})).Text, "said")
+			runtest.Equal(t, "outcome", s.result("srv__once", sayingOf(saying{Lines: []string{line}, Silent: true})).Outcome, events.OutcomeLost)
+			runtest.Equal(t, "runs", len(s.logged()), 1)
+			runtest.Equal(t, "the next call", s.result("srv__once", sayingOf(saying{})).Text, "said")
 			if s.alive(pid) {
 				t.Error("the server runs on")
 			}
@@ -152,7 +152,7 @@ func flood(t *testing.T, line string, asks bool) {
 	before, warned := runtime.NumGoroutine(), logs.Len()
 	id := s.begin("srv__once", sayingOf(saying{Lines: []string{line}, Times: 6000, Silent: true, Errors: "noise " + strings.Repeat("e", 100)}))
 	s.AwaitPolling("the flood", func() bool { return slices.Contains(s.logged(), "said") })
-	harness.Equal(t, "call of another server", s.result("good__look", `{"do":"x"}`).Text, "did x")
+	runtest.Equal(t, "call of another server", s.result("good__look", `{"do":"x"}`).Text, "did x")
 	if more := runtime.NumGoroutine() - before; more > 300 {
 		t.Errorf("got %d goroutines more, want few", more)
 	}
@@ -161,7 +161,7 @@ func flood(t *testing.T, line string, asks bool) {
 	}
 	asked := func() int {
 		list, err := s.Approvals(s.Ctx, id)
-		harness.WantError(t, "approvals", err, nil)
+		runtest.WantError(t, "approvals", err, nil)
 		return len(list)
 	}
 	if asks {
@@ -171,6 +171,6 @@ func flood(t *testing.T, line string, asks bool) {
 		t.Errorf("got %d questions, want at most 4", n)
 	}
 	_, _, err := s.Cancel(s.Ctx, id, "t1", api.CancelRequest{})
-	harness.WantError(t, "cancel", err, nil)
+	runtest.WantError(t, "cancel", err, nil)
 	s.AwaitTurn(id, "t1")
 }

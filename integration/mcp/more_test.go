@@ -29,13 +29,13 @@ func TestSmokeProgress(t *testing.T) {
 	s.source(server)
 	id := s.begin("srv__look", `{"do":"wait","millis":400}`)
 	list, err := s.WatchTurn(s.Ctx, id, "t1")
-	harness.WantError(t, "watch", err, nil)
+	runtest.WantError(t, "watch", err, nil)
 	text := ""
 	for e, err := range list {
-		harness.WantError(t, "watch", err, nil)
+		runtest.WantError(t, "watch", err, nil)
 		if e.Type == api.EventToolOutput {
 			text += e.Text
-			harness.Equal(t, "stream", e.Stream, plugin.StreamProgress)
+			runtest.Equal(t, "stream", e.Stream, plugin.StreamProgress)
 		}
 	}
 	if !strings.HasPrefix(text, "1 of 9: step\n2 of 9: step\n") {
@@ -56,7 +56,7 @@ func TestTurnKeepsItsTools(t *testing.T) {
 	s.AwaitPolling("the new list", func() bool { return slices.Contains(s.tools(), "srv__added") })
 	s.release()
 	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", s.resultOf(id).Text, "waited")
+	runtest.Equal(t, "result", s.resultOf(id).Text, "waited")
 	tools := func(turn events.TurnID) (names []string) {
 		for _, ev := range s.History(id) {
 			switch p := ev.Payload.(type) {
@@ -94,16 +94,16 @@ func TestSandboxAndGroup(t *testing.T) {
 	source := s.source(server)
 	runtest.Contains(t, "environment", s.result("srv__look", `{"do":"env"}`).Text, "BOX=in")
 	s.result("srv__once", `{"do":"die"}`)
-	harness.Equal(t, "next call", s.result("srv__look", `{"do":"x"}`).Text, "did x")
-	harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
+	runtest.Equal(t, "next call", s.result("srv__look", `{"do":"x"}`).Text, "did x")
+	runtest.WantError(t, "stop", source.Stop(s.Ctx), nil)
 	data, err := os.ReadFile(pids)
-	harness.WantError(t, "pids", err, nil)
+	runtest.WantError(t, "pids", err, nil)
 	list := strings.Fields(string(data))
-	harness.Equal(t, "runs", len(list), 2)
+	runtest.Equal(t, "runs", len(list), 2)
 	for _, pid := range list {
 		var n int
 		_, err := fmt.Sscan(pid, &n)
-		harness.WantError(t, "pid", err, nil)
+		runtest.WantError(t, "pid", err, nil)
 		s.AwaitPolling("the end of process "+pid, func() bool { return !s.alive(n) })
 	}
 }
@@ -125,7 +125,7 @@ func TestBackoff(t *testing.T) {
 		}
 		return len(at) >= 6
 	})
-	harness.WantError(t, "stop", s.of("ends").Stop(s.Ctx), nil)
+	runtest.WantError(t, "stop", s.of("ends").Stop(s.Ctx), nil)
 	if took := time.Duration(at[5] - at[0]); took < 800*time.Millisecond { // of waits of 100, 200, 400, 800 and 1 600 ms at least a third, as they are random
 		t.Errorf("six starts took %v", took)
 	}
@@ -187,10 +187,10 @@ func TestServerOfSomeSessions(t *testing.T) {
 	server := s.own("srv")
 	server.BySession = true
 	s.source(server)
-	harness.Equal(t, "without it", s.result("srv__look", `{"do":"x"}`).Class, plugin.ClassUnavailable)
+	runtest.Equal(t, "without it", s.result("srv__look", `{"do":"x"}`).Class, plugin.ClassUnavailable)
 	id := s.Open(api.CreateRequest{})
 	_, err := s.AddToolSource(s.Ctx, id, "srv")
-	harness.WantError(t, "add", err, nil)
+	runtest.WantError(t, "add", err, nil)
 	for n, tool := range []string{"srv__look", "srv__once"} {
 		turn := events.TurnID(fmt.Sprintf("t%d", n+1))
 		s.RunTurn(id, turn, harness.Text(tool+` {"do":"x"}`))
@@ -199,10 +199,10 @@ func TestServerOfSomeSessions(t *testing.T) {
 	if len(results) == 0 || results[len(results)-1].Outcome != events.OutcomeSuccess || len(s.logged()) != 2 {
 		t.Errorf("results: got %+v and runs %v, want both calls", results, s.logged())
 	}
-	harness.Equal(t, "another session", s.result("srv__look", `{"do":"x"}`).Class, plugin.ClassUnavailable)
+	runtest.Equal(t, "another session", s.result("srv__look", `{"do":"x"}`).Class, plugin.ClassUnavailable)
 	_, err = s.RemoveToolSource(s.Ctx, id, "srv")
-	harness.WantError(t, "remove", err, nil)
+	runtest.WantError(t, "remove", err, nil)
 	s.RunTurn(id, "t3", harness.Text(`srv__look {"do":"x"}`))
-	harness.Equal(t, "runs", len(s.logged()), 2)
+	runtest.Equal(t, "runs", len(s.logged()), 2)
 	harness.VerifyHistory(t, s.Bus, id)
 }

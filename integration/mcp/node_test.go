@@ -20,6 +20,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -72,14 +73,14 @@ func (s *setting) startNode(signs *nats.Subscription, known map[string]bool) (pi
 	cmd := exec.CommandContext(s.Ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), nodeVariable+"="+s.Server.URL(), nodeRunsVariable+"="+s.runs)
 	cmd.Stderr = os.Stderr
-	harness.WantError(s.T, "start", cmd.Start(), nil)
+	runtest.WantError(s.T, "start", cmd.Start(), nil)
 	s.T.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may be gone
 		_ = cmd.Wait()
 	})
 	for {
 		m, err := signs.NextMsgWithContext(s.Ctx)
-		harness.WantError(s.T, "an announcement", err, nil)
+		runtest.WantError(s.T, "an announcement", err, nil)
 		var a struct {
 			Node    string
 			Servers map[string]string
@@ -105,7 +106,7 @@ func parentOf(pid int) int {
 // kill ends a process at once.
 func (s *setting) kill(pid int) {
 	s.T.Helper()
-	harness.WantError(s.T, "kill", syscall.Kill(pid, syscall.SIGKILL), nil)
+	runtest.WantError(s.T, "kill", syscall.Kill(pid, syscall.SIGKILL), nil)
 }
 
 // TestNodeDiesWithItsServer kills the process of a node, and that of its server, during a call whose turn the node runs. Another node
@@ -124,14 +125,14 @@ func TestNodeDiesWithItsServer(t *testing.T) {
 			t.Parallel()
 			s := &setting{System: harness.StartOn(t, busembed.Config{Listen: true}), runs: filepath.Join(t.TempDir(), "runs")}
 			signs, err := s.Bus.Conn().SubscribeSync("lash.alive")
-			harness.WantError(t, "subscribe", err, nil)
+			runtest.WantError(t, "subscribe", err, nil)
 			known := make(map[string]bool)
 			first := s.startNode(signs, known)
 			id := s.begin("srv__"+tool, `{"do":"wait","hold":true}`)
 			s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
 			server := s.pidOf(s.own("srv"))
-			harness.Equal(t, "parent of the server", parentOf(server), first)
-			harness.WantError(t, "freeze", syscall.Kill(server, syscall.SIGSTOP), nil) // it does not see that its node is gone
+			runtest.Equal(t, "parent of the server", parentOf(server), first)
+			runtest.WantError(t, "freeze", syscall.Kill(server, syscall.SIGSTOP), nil) // it does not see that its node is gone
 			s.kill(first)
 			if err := syscall.Kill(server, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) { // it may die with its node
 				t.Errorf("kill: %v", err)
@@ -140,9 +141,9 @@ func TestNodeDiesWithItsServer(t *testing.T) {
 			s.startNode(signs, known)
 			s.AwaitTurn(id, "t1")
 			lost, returned := len(harness.Find[*events.ToolLost](s.System, id)), len(harness.Find[*events.ToolReturned](s.System, id))
-			harness.Equal(t, "lost calls", lost, map[events.Outcome]int{events.OutcomeLost: 1}[want.outcome])
-			harness.EqualLists(t, "runs", s.logged(), want.runs)
-			harness.Equal(t, "results in the history", returned, 1-lost)
+			runtest.Equal(t, "lost calls", lost, map[events.Outcome]int{events.OutcomeLost: 1}[want.outcome])
+			runtest.EqualLists(t, "runs", s.logged(), want.runs)
+			runtest.Equal(t, "results in the history", returned, 1-lost)
 			harness.VerifyHistory(t, s.Bus, id)
 		})
 	}

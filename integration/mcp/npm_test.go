@@ -47,14 +47,14 @@ func suggested(t *testing.T, tool *sdk.Tool) string {
 		return args
 	}
 	data, err := json.Marshal(tool.InputSchema)
-	harness.WantError(t, "schema", err, nil)
+	runtest.WantError(t, "schema", err, nil)
 	var s struct {
 		Properties map[string]struct {
 			Type string
 			Enum []any
 		}
 	}
-	harness.WantError(t, "schema", json.Unmarshal(data, &s), nil)
+	runtest.WantError(t, "schema", json.Unmarshal(data, &s), nil)
 	args := make(map[string]any)
 	for name, p := range s.Properties {
 		switch {
@@ -69,7 +69,7 @@ func suggested(t *testing.T, tool *sdk.Tool) string {
 		}
 	}
 	data, err = json.Marshal(args)
-	harness.WantError(t, "arguments", err, nil)
+	runtest.WantError(t, "arguments", err, nil)
 	return string(data)
 }
 
@@ -82,7 +82,7 @@ func TestEverything(t *testing.T) {
 	alone := client(t, server)
 	n := 0
 	for tool, err := range alone.Tools(t.Context(), nil) {
-		harness.WantError(t, "tools", err, nil)
+		runtest.WantError(t, "tools", err, nil)
 		n++
 		if slices.Contains(refused, tool.Name) { // sessions do not have it
 			continue
@@ -109,7 +109,7 @@ func (s *setting) answerAll(id events.SessionID, answer string) {
 	s.T.Helper()
 	s.AwaitPolling("the turn's end", func() bool {
 		list, err := s.Approvals(s.Ctx, id)
-		harness.WantError(s.T, "approvals", err, nil)
+		runtest.WantError(s.T, "approvals", err, nil)
 		for i := range list {
 			s.give(id, list[i].Approval, true, answer)
 		}
@@ -280,7 +280,7 @@ func sameJSON(a, b []byte) bool {
 func TestFilesAndMemory(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	harness.WantError(t, "directory", err, nil)
+	runtest.WantError(t, "directory", err, nil)
 	files, memory := fromNPM(t, "filesystem", dir), fromNPM(t, "memory")
 	memory.Env["MEMORY_FILE_PATH"] = filepath.Join(dir, "memory.json")
 	s := start(t)
@@ -288,7 +288,7 @@ func TestFilesAndMemory(t *testing.T) {
 	s.Wait("tools of memory", s.of(memory.Name).Ready())
 	path, _ := json.Marshal(filepath.Join(dir, "note.txt"))
 	s.result("filesystem__write_file", `{"path":`+string(path)+`,"content":"milk"}`)
-	harness.Equal(t, "file", harness.ReadFile(t, filepath.Join(dir, "note.txt")), "milk")
+	runtest.Equal(t, "file", harness.ReadFile(t, filepath.Join(dir, "note.txt")), "milk")
 	if r := s.result("filesystem__read_text_file", `{"path":`+string(path)+`}`); !strings.HasPrefix(r.Text, "milk") {
 		t.Errorf("read: got %+v, want milk", r)
 	}

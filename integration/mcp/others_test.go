@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -55,7 +54,7 @@ func TestLongServersOfOthers(t *testing.T) {
 			s := start(t)
 			s.source(server)
 			state, err := s.ToolState(s.Ctx, s.Open(api.CreateRequest{}))
-			harness.WantError(t, "tools", err, nil)
+			runtest.WantError(t, "tools", err, nil)
 			for _, tool := range state.Tools {
 				id := s.begin(tool.Name, string(minimal(t, &tool)))
 				s.answerAll(id, `{}`)
@@ -83,9 +82,9 @@ func minimal(t *testing.T, tool *events.ToolEntry) []byte {
 		return []byte(arguments[name])
 	}
 	var s valued
-	harness.WantError(t, "schema", json.Unmarshal(tool.Look().Schema, &s), nil)
+	runtest.WantError(t, "schema", json.Unmarshal(tool.Look().Schema, &s), nil)
 	data, err := json.Marshal(s.value())
-	harness.WantError(t, "arguments", err, nil)
+	runtest.WantError(t, "arguments", err, nil)
 	return data
 }
 

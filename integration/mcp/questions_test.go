@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/mcp"
 )
@@ -24,7 +25,7 @@ func (s *setting) old() mcp.Server {
 func (s *setting) watchOutput(id events.SessionID, text string) func() string {
 	s.T.Helper()
 	list, err := s.WatchTurn(s.Ctx, id, "t1")
-	harness.WantError(s.T, "watch", err, nil)
+	runtest.WantError(s.T, "watch", err, nil)
 	found := make(chan string, 1)
 	go func() { // ends with the output, or with the test's context
 		all := ""
@@ -67,15 +68,15 @@ func TestQuestionsOfParallelCalls(t *testing.T) {
 	id := s.begin("srv__ask", "{}\nsrv__ask {}")
 	s.AwaitPolling("both questions", func() bool {
 		list, err := s.Approvals(s.Ctx, id)
-		harness.WantError(t, "approvals", err, nil)
+		runtest.WantError(t, "approvals", err, nil)
 		return len(list) == 2
 	})
 	s.answerAll(id, `{"colour":"red"}`)
 	for _, r := range s.ResultsByPosition(id) {
-		harness.Equal(t, "outcome", r.Outcome, events.OutcomeSuccess)
+		runtest.Equal(t, "outcome", r.Outcome, events.OutcomeSuccess)
 	}
 	for _, call := range []string{"k", "k1"} {
-		harness.Equal(t, "result", s.CallResult(id, call), `{"action":"accept","content":{"colour":"red","size":3}}`)
+		runtest.Equal(t, "result", s.CallResult(id, call), `{"action":"accept","content":{"colour":"red","size":3}}`)
 	}
 	harness.VerifyHistory(t, s.Bus, id)
 }
@@ -91,18 +92,18 @@ func TestQuestionIsGivenUp(t *testing.T) {
 			s.old()
 			id := s.begin("srv__ask", `{}`)
 			s.question(id, "Which one?")
-			harness.Equal(t, "result", s.result("srv__ask", `{"give_up":"`+how+`"}`).Text, "gave up")
+			runtest.Equal(t, "result", s.result("srv__ask", `{"give_up":"`+how+`"}`).Text, "gave up")
 			s.AwaitPolling("the answer in the history", func() bool { return len(harness.Find[*events.ToolApprovalGiven](s.System, id)) == 1 })
 			if how == "question" {
-				harness.Equal(t, "results while the call runs", len(s.ResultsByPosition(id)), 0)
-				harness.Equal(t, "result", s.result("srv__ask", `{"give_up":"call"}`).Text, "gave up")
+				runtest.Equal(t, "results while the call runs", len(s.ResultsByPosition(id)), 0)
+				runtest.Equal(t, "result", s.result("srv__ask", `{"give_up":"call"}`).Text, "gave up")
 			}
 			s.AwaitTurn(id, "t1")
-			harness.Equal(t, "result", s.resultOf(id).Text, "went on")
+			runtest.Equal(t, "result", s.resultOf(id).Text, "went on")
 			s.wantWithdrawn(id)
 			list, err := s.Approvals(s.Ctx, id)
-			harness.WantError(t, "approvals", err, nil)
-			harness.Equal(t, "open questions", len(list), 0)
+			runtest.WantError(t, "approvals", err, nil)
+			runtest.Equal(t, "open questions", len(list), 0)
 			harness.VerifyHistory(t, s.Bus, id)
 		})
 	}
@@ -126,7 +127,7 @@ func TestQuestionsAreGivenUpAtOnce(t *testing.T) {
 	})
 	s.wantWithdrawn(id)
 	_, _, err := s.Cancel(s.Ctx, id, "t1", api.CancelRequest{})
-	harness.WantError(t, "cancel", err, nil)
+	runtest.WantError(t, "cancel", err, nil)
 	s.AwaitTurn(id, "t1")
 	harness.VerifyHistory(t, s.Bus, id)
 }
@@ -144,13 +145,13 @@ func TestRepeatedCallAsksAgain(t *testing.T) {
 	s.AwaitPolling("the next run of the server", func() bool { return s.pidOf(server) != pid })
 	s.AwaitPolling("the result of the call", func() bool {
 		list, err := s.Approvals(s.Ctx, id)
-		harness.WantError(t, "approvals", err, nil)
+		runtest.WantError(t, "approvals", err, nil)
 		for _, q := range list { // it may be withdrawn now
 			_ = s.Approve(s.Ctx, id, events.ToolApprovalGiven{Effect: q.Effect, Granted: true, Reason: `{"colour":"red"}`, By: "ann"})
 		}
 		return len(s.ResultsByPosition(id)) > 0
 	})
 	s.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", s.resultOf(id).Text, `{"action":"accept","content":{"colour":"red","size":3}}`)
+	runtest.Equal(t, "result", s.resultOf(id).Text, `{"action":"accept","content":{"colour":"red","size":3}}`)
 	harness.VerifyHistory(t, s.Bus, id)
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/mcp"
 )
 
@@ -108,7 +108,7 @@ func rawServer(in io.Reader, out io.Writer, file string) {
 func (s *setting) raw(tools string) mcp.Server {
 	server := s.own("srv")
 	server.Env[rawVariable] = filepath.Join(s.T.TempDir(), "tools")
-	harness.WantError(s.T, "tools", os.WriteFile(server.Env[rawVariable], []byte(tools), 0o600), nil)
+	runtest.WantError(s.T, "tools", os.WriteFile(server.Env[rawVariable], []byte(tools), 0o600), nil)
 	server.Timeout = time.Minute
 	return server
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/mcp"
 )
 
@@ -36,8 +36,8 @@ func TestServerForgetsCallThatRuns(t *testing.T) {
 			server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
 			s.source(server)
 			r := s.result("web__once", "{}")
-			harness.Equal(t, "outcome", r.Outcome, events.OutcomeLost)
-			harness.Equal(t, "calls that the server ran", h.calls.Load(), int64(1))
+			runtest.Equal(t, "outcome", r.Outcome, events.OutcomeLost)
+			runtest.Equal(t, "calls that the server ran", h.calls.Load(), int64(1))
 		})
 	}
 }
@@ -71,10 +71,10 @@ func TestServerForgetsCallBesideAnother(t *testing.T) {
 			first := s.begin("web__once", "{}")
 			s.Wait("the first call", begun)
 			h.session.Add(1)
-			harness.Equal(t, "result of the second", s.result("web__once", "{}").Text, "done")
+			runtest.Equal(t, "result of the second", s.result("web__once", "{}").Text, "done")
 			s.AwaitTurn(first, "t1")
-			harness.Equal(t, "outcome of the first", s.resultOf(first).Outcome, events.OutcomeLost)
-			harness.Equal(t, "calls that the server ran", h.calls.Load(), int64(2))
+			runtest.Equal(t, "outcome of the first", s.resultOf(first).Outcome, events.OutcomeLost)
+			runtest.Equal(t, "calls that the server ran", h.calls.Load(), int64(2))
 		})
 	}
 }
@@ -106,8 +106,8 @@ func TestServerGoneAfterQuestion(t *testing.T) {
 			}
 			s.give(id, q, true, "")
 			s.AwaitTurn(id, "t1")
-			harness.Equal(t, "outcome", s.resultOf(id).Outcome, events.OutcomeLost)
-			harness.Equal(t, "calls that the server received", h.calls.Load(), int64(1))
+			runtest.Equal(t, "outcome", s.resultOf(id).Outcome, events.OutcomeLost)
+			runtest.Equal(t, "calls that the server received", h.calls.Load(), int64(1))
 		})
 	}
 }

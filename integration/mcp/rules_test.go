@@ -16,6 +16,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -39,9 +40,9 @@ func TestServersThatKnowInitializeOnly(t *testing.T) {
 	s.Wait("tools of silent", s.of("silent").Ready())
 	s.Wait("tools of older", s.of("older").Ready())
 	for _, name := range []string{"ends", "silent", "older"} {
-		harness.Equal(t, "result of "+name, s.result(name+"__say", sayingOf(saying{})).Text, "said")
+		runtest.Equal(t, "result of "+name, s.result(name+"__say", sayingOf(saying{})).Text, "said")
 	}
-	harness.Equal(t, "what people are told", strings.Join(s.told.all(), ""), "")
+	runtest.Equal(t, "what people are told", strings.Join(s.told.all(), ""), "")
 }
 
 // TestDialectsOfSchemas calls tools whose schemas differ in their $schema: all run, and arguments are checked where the dialect is known.
@@ -61,7 +62,7 @@ func TestDialectsOfSchemas(t *testing.T) {
 	s := start(t)
 	s.source(s.raw("[" + strings.ReplaceAll(strings.Join(tools, ","), `"$schema":"",`, "") + "]"))
 	for dialect, known := range dialects {
-		harness.Equal(t, "result of "+dialect, s.result("srv__"+names[dialect], `{"times":0}`).Text, "said")
+		runtest.Equal(t, "result of "+dialect, s.result("srv__"+names[dialect], `{"times":0}`).Text, "said")
 		r := s.result("srv__"+names[dialect], `{"times":"x"}`)
 		if refused := r.Code == plugin.CodeInvalidArgs; refused != known {
 			t.Errorf("%q: got %+v for wrong arguments, want them checked: %v", dialect, r, known)
@@ -130,16 +131,16 @@ func TestRefusedCalls(t *testing.T) {
 			id := s.begin("web__once", "{}")
 			s.AwaitTurn(id, "t1")
 			r := s.resultOf(id)
-			harness.Equal(t, "outcome of "+r.Text, r.Outcome, c.outcome)
-			harness.Equal(t, "calls that the server received", h.calls.Load(), c.calls)
+			runtest.Equal(t, "outcome of "+r.Text, r.Outcome, c.outcome)
+			runtest.Equal(t, "calls that the server received", h.calls.Load(), c.calls)
 			attempts := 0
 			for _, p := range harness.Find[*events.ToolCalled](s.System, id) {
 				if p.Attempt > 1 {
 					attempts++
 				}
 			}
-			harness.Equal(t, "further attempts in the history", attempts, int(c.calls)-1)
-			harness.Equal(t, "the next call", s.result("web__once", "{}").Outcome == events.OutcomeSuccess, !c.always)
+			runtest.Equal(t, "further attempts in the history", attempts, int(c.calls)-1)
+			runtest.Equal(t, "the next call", s.result("web__once", "{}").Outcome == events.OutcomeSuccess, !c.always)
 			harness.VerifyHistory(t, s.Bus, id)
 		})
 	}
@@ -164,15 +165,15 @@ func TestTokenIsReadAgain(t *testing.T) {
 	}))
 	t.Cleanup(func() { at.CloseClientConnections(); at.Close() })
 	token := filepath.Join(t.TempDir(), "token")
-	write := func(text string) { harness.WantError(t, "token", os.WriteFile(token, []byte(text), 0o600), nil) }
+	write := func(text string) { runtest.WantError(t, "token", os.WriteFile(token, []byte(text), 0o600), nil) }
 	write("one")
 	list, err := mcp.Parse([]byte(`{"mcpServers":{"web":{"url":"`+at.URL+`","headers":{"Authorization":"Bearer ${file:`+token+`}"}}}}`), os.Getenv, os.ReadFile)
-	harness.WantError(t, "parse", err, nil)
+	runtest.WantError(t, "parse", err, nil)
 	s.source(list[0])
 	for _, next := range []string{"one", "two", "three"} {
 		write(next)
 		want.Store("Bearer " + next)
-		harness.Equal(t, "result with "+next, s.result("web__once", "{}").Text, "done")
+		runtest.Equal(t, "result with "+next, s.result("web__once", "{}").Text, "done")
 	}
 }
 
@@ -188,7 +189,7 @@ func TestLeftOutTools(t *testing.T) {
 	s.source(server, mcp.Server{Name: "absent", Command: "/no/such/program"})
 	_ = s.servers[0].Settle(s.Ctx)
 	state, err := s.ToolState(s.Ctx, s.Open(api.CreateRequest{}))
-	harness.WantError(t, "tools", err, nil)
+	runtest.WantError(t, "tools", err, nil)
 	told := strings.Join(s.told.all(), "\n")
 	for reason, name := range map[string]string{"name already": "say", "taskSupport": "long", "its name is 7": "", "cannot unmarshal string": "", "x-mcp-header": "header", "limits are": "large", "no such file": ""} {
 		i := slices.IndexFunc(state.LeftOut, func(l api.LeftOutTool) bool { return l.Name == name && strings.Contains(l.Reason, reason) })
@@ -327,7 +328,7 @@ func TestAnswerAndEnd(t *testing.T) {
 	s.source(list[0], list[1:]...)
 	_ = s.servers[0].Settle(s.Ctx)
 	for _, server := range list {
-		harness.Equal(t, "result of "+server.Name, s.result(server.Name+"__once", sayingOf(saying{})).Text, "said")
+		runtest.Equal(t, "result of "+server.Name, s.result(server.Name+"__once", sayingOf(saying{})).Text, "said")
 	}
 }
 
@@ -354,15 +355,15 @@ func TestToolsOfAnotherNode(t *testing.T) {
 	s.Roles = []workers.Role{workers.RoleTurn, workers.RoleAPI}
 	s.node()
 	s.AwaitPolling("the tools", func() bool { return slices.Contains(s.tools(), "srv__once") })
-	harness.Equal(t, "result", s.result("srv__once", `{"do":"x"}`).Text, "did x")
-	harness.Equal(t, "runs", len(s.logged()), 1)
-	harness.WantError(t, "stop", s.servers[0].Stop(s.Ctx), nil)
+	runtest.Equal(t, "result", s.result("srv__once", `{"do":"x"}`).Text, "did x")
+	runtest.Equal(t, "runs", len(s.logged()), 1)
+	runtest.WantError(t, "stop", s.servers[0].Stop(s.Ctx), nil)
 	var r events.ToolResult
 	s.AwaitPolling("a refusal", func() bool {
 		r = s.result("srv__once", `{"do":"x"}`)
 		return strings.Contains(r.Text, "no node has srv now")
 	})
-	harness.Equal(t, "class", r.Class, plugin.ClassUnavailable)
+	runtest.Equal(t, "class", r.Class, plugin.ClassUnavailable)
 }
 
 // TestManyLargeServers has four servers whose tools together are larger than a commit: sessions have tools of each, and calls of each run.
@@ -384,10 +385,10 @@ func TestManyLargeServers(t *testing.T) {
 		return slices.Contains(s.tools(), "d__t00") && slices.Contains(s.tools(), "b__t00") && slices.Contains(s.tools(), "c__t00")
 	})
 	for _, server := range list {
-		harness.Equal(t, "result of "+server.Name, s.result(server.Name+"__t00", "{}").Text, "said")
+		runtest.Equal(t, "result of "+server.Name, s.result(server.Name+"__t00", "{}").Text, "said")
 	}
 	state, err := s.ToolState(s.Ctx, s.Open(api.CreateRequest{}))
-	harness.WantError(t, "tools", err, nil)
+	runtest.WantError(t, "tools", err, nil)
 	count := make(map[string]int)
 	for _, tool := range state.Tools {
 		count[tool.Source]++
@@ -415,7 +416,7 @@ func TestServerThatFails(t *testing.T) {
 		state, err = s.ToolState(s.Ctx, id)
 		return err == nil && len(state.LeftOut) == 1 && strings.Contains(state.LeftOut[0].Reason, "is started again in")
 	})
-	harness.Equal(t, "lines that people read", len(s.told.all()), 1)
+	runtest.Equal(t, "lines that people read", len(s.told.all()), 1)
 }
 
 func read(file string) []byte {

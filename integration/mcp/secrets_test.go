@@ -47,7 +47,7 @@ func (s *setting) stored(text string) (places []string) {
 	list := js.ListStreams(s.Ctx)
 	for info := range list.Info() {
 		stream, err := js.Stream(s.Ctx, info.Config.Name)
-		harness.WantError(s.T, "stream", err, nil)
+		runtest.WantError(s.T, "stream", err, nil)
 		for seq := info.State.FirstSeq; seq <= info.State.LastSeq && seq > 0; seq++ {
 			m, err := stream.GetMsg(s.Ctx, seq)
 			if err == nil && (bytes.Contains(m.Data, []byte(text)) || strings.Contains(fmt.Sprint(m.Header, m.Subject), text)) {
@@ -57,7 +57,7 @@ func (s *setting) stored(text string) (places []string) {
 			}
 		}
 	}
-	harness.WantError(s.T, "streams", list.Err(), nil)
+	runtest.WantError(s.T, "streams", list.Err(), nil)
 	return places
 }
 
@@ -70,11 +70,11 @@ func TestSecretsAreNotRecorded(t *testing.T) {
 	s := start(t)
 	var seen traffic
 	sub, err := s.Bus.Conn().Subscribe(">", seen.add)
-	harness.WantError(t, "subscribe", err, nil)
+	runtest.WantError(t, "subscribe", err, nil)
 	t.Cleanup(func() { _ = sub.Unsubscribe() })
 	dir := t.TempDir()
 	fromFile, fromVariable := "f1l3-Zm9vYmFyYmF6cXV4-"+strings.ToLower(t.Name()), "v4r-cXV1eGNvcmdlZ3JhdWx0"
-	harness.WantError(t, "file", os.WriteFile(filepath.Join(dir, "key"), []byte(fromFile+"\n"), 0o600), nil)
+	runtest.WantError(t, "file", os.WriteFile(filepath.Join(dir, "key"), []byte(fromFile+"\n"), 0o600), nil)
 	const script = `echo "started with $FILE_KEY and $VARIABLE_KEY" >&2
 if [ ! -e "$DIR/first" ]; then : > "$DIR/first"; echo "{\"bad key\": \"$FILE_KEY $VARIABLE_KEY\""; exit 1; fi
 exec "$0"`
@@ -82,9 +82,9 @@ exec "$0"`
 		"command": "sh", "args": []string{"-c", script, os.Args[0]},
 		"env": map[string]string{"FILE_KEY": "${file:" + filepath.Join(dir, "key") + "}", "VARIABLE_KEY": "Bearer ${KEY}", "DIR": dir, runsVariable: s.runs, oldVariable: ""},
 	}}})
-	harness.WantError(t, "json", err, nil)
+	runtest.WantError(t, "json", err, nil)
 	servers, err := mcp.Parse(file, func(name string) string { return map[string]string{"KEY": fromVariable}[name] }, os.ReadFile)
-	harness.WantError(t, "parse", err, nil)
+	runtest.WantError(t, "parse", err, nil)
 	server := servers[0]
 	core, logs := observer.New(zap.DebugLevel)
 	s.log = zap.New(core)
@@ -93,13 +93,13 @@ exec "$0"`
 		sum := sha256.Sum256([]byte(value))
 		return hex.EncodeToString(sum[:])
 	}
-	harness.Equal(t, "secret of the file", s.result("srv__look", `{"do":"digest","text":"FILE_KEY"}`).Text, digest(fromFile))
-	harness.Equal(t, "secret of the variable", s.result("srv__look", `{"do":"digest","text":"VARIABLE_KEY"}`).Text, digest("Bearer "+fromVariable))
+	runtest.Equal(t, "secret of the file", s.result("srv__look", `{"do":"digest","text":"FILE_KEY"}`).Text, digest(fromFile))
+	runtest.Equal(t, "secret of the variable", s.result("srv__look", `{"do":"digest","text":"VARIABLE_KEY"}`).Text, digest("Bearer "+fromVariable))
 	runtest.Contains(t, "refused call", s.result("srv__look", `{"do":"refuse","text":"FILE_KEY"}`).Text, "refused with ***")
-	harness.WantError(t, "flush", s.Bus.Conn().Flush(), nil)
+	runtest.WantError(t, "flush", s.Bus.Conn().Flush(), nil)
 	s.AwaitPolling("what is stored", func() bool { return len(s.stored("srv__look")) > 0 })
 	logged, err := json.Marshal(logs.All())
-	harness.WantError(t, "logs", err, nil)
+	runtest.WantError(t, "logs", err, nil)
 	for control, found := range map[string]bool{"messages": seen.has("srv__look"), "logs": strings.Contains(string(logged), "started with ***")} {
 		if !found {
 			t.Errorf("%s: what is known to be there is not found", control)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/mcp"
 )
@@ -61,8 +61,8 @@ func TestServerForgetsSession(t *testing.T) {
 			server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
 			s.source(server)
 			for n := range 3 {
-				harness.Equal(t, "result", s.result("web__once", "{}").Text, "done")
-				harness.Equal(t, "calls that the server ran", h.calls.Load(), int64(n+1))
+				runtest.Equal(t, "result", s.result("web__once", "{}").Text, "done")
+				runtest.Equal(t, "calls that the server ran", h.calls.Load(), int64(n+1))
 				h.session.Add(1)
 			}
 			if h.missed.Load() == 0 {
@@ -83,8 +83,8 @@ func TestServerHasNoSession(t *testing.T) {
 	server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
 	s.source(server)
 	r := s.result("web__once", "{}")
-	harness.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
-	harness.Equal(t, "class of "+r.Text, r.Class, plugin.ClassUnavailable)
+	runtest.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
+	runtest.Equal(t, "class of "+r.Text, r.Class, plugin.ClassUnavailable)
 }
 
 // TestServerIsNotThere ends a server over HTTP. No server receives the call, so it fails, and is not lost.
@@ -98,8 +98,8 @@ func TestServerIsNotThere(t *testing.T) {
 	at.CloseClientConnections()
 	at.Close()
 	r := s.result("web__once", "{}")
-	harness.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
-	harness.Equal(t, "class of "+r.Text, r.Class, plugin.ClassUnavailable)
+	runtest.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
+	runtest.Equal(t, "class of "+r.Text, r.Class, plugin.ClassUnavailable)
 }
 
 // TestLostReplyRunsAgain has a server lose its answers to a call that may repeat: it is sent again, and three times at most.
@@ -120,11 +120,11 @@ func TestLostReplyRunsAgain(t *testing.T) {
 			server := s.hostile(h)
 			s.source(server)
 			r := s.result("web__look", "{}")
-			harness.Equal(t, "calls that the server received", h.calls.Load(), c.calls)
+			runtest.Equal(t, "calls that the server received", h.calls.Load(), c.calls)
 			if c.lost < c.calls {
-				harness.Equal(t, "result", r.Text, "done")
+				runtest.Equal(t, "result", r.Text, "done")
 			} else {
-				harness.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
+				runtest.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
 			}
 		})
 	}
@@ -168,7 +168,7 @@ func TestHangingRequests(t *testing.T) { //nolint:paralleltest // it counts the 
 	server := mcp.Server{Name: "web", URL: at.URL, Timeout: time.Minute}
 	source := s.source(server)
 	before := runtime.NumGoroutine()
-	harness.Equal(t, "result", s.result("web__once", "{}").Text, "done")
+	runtest.Equal(t, "result", s.result("web__once", "{}").Text, "done")
 	if n := most.Load(); n == 0 || n > 40 {
 		t.Errorf("got %d open requests, want at most those of the limit", n)
 	}
@@ -177,7 +177,7 @@ func TestHangingRequests(t *testing.T) { //nolint:paralleltest // it counts the 
 	}
 	ctx, cancel := context.WithTimeout(s.Ctx, 2*time.Minute) // twelve times the limit of a request
 	defer cancel()
-	harness.WantError(t, "stop", source.Stop(ctx), nil)
+	runtest.WantError(t, "stop", source.Stop(ctx), nil)
 }
 
 // TestResourcesAreReadAgain has a server say that its resource may be kept for an hour. Each read gets what the server has now: the client
@@ -188,6 +188,6 @@ func TestResourcesAreReadAgain(t *testing.T) {
 	server := s.own("srv")
 	s.source(server)
 	for n := range 3 {
-		harness.Equal(t, "text", s.result("srv__read_resource", `{"uri":"test://count"}`).Text, fmt.Sprintf("[resource test://count]\nread %d", n+1))
+		runtest.Equal(t, "text", s.result("srv__read_resource", `{"uri":"test://count"}`).Text, fmt.Sprintf("[resource test://count]\nread %d", n+1))
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -25,19 +26,19 @@ func TestSessionsShareTools(t *testing.T) {
 	catalog := func(id events.SessionID) projector.Catalog {
 		t.Helper()
 		v, err := s.View(s.Ctx, id)
-		harness.WantError(t, "view", err, nil)
+		runtest.WantError(t, "view", err, nil)
 		sum, err := events.PayloadSum(v.Standing.Catalog.Tools)
-		harness.WantError(t, "sum", err, nil)
-		harness.Equal(t, "digest of the tools", hex.EncodeToString(sum[:]), v.Standing.Catalog.Digest)
+		runtest.WantError(t, "sum", err, nil)
+		runtest.Equal(t, "digest of the tools", hex.EncodeToString(sum[:]), v.Standing.Catalog.Digest)
 		return v.Standing.Catalog
 	}
 	shared := &catalog(ids[0]).Tools[0]
 	for i, level := range []events.Override{"off", ""} {
 		_, err := s.SetToolsAvailability(s.Ctx, ids[1], []string{"srv__look"}, level)
-		harness.WantError(t, "level", err, nil)
+		runtest.WantError(t, "level", err, nil)
 		other := catalog(ids[1])
 		tool, _ := other.Tool("srv__look")
-		harness.Equal(t, "level of the session", tool.Override, level)
+		runtest.Equal(t, "level of the session", tool.Override, level)
 		s.StartTurn(ids[1], events.TurnID([]string{"t2", "t3"}[i]), harness.Text(`srv__tool1 {}`))
 		s.AwaitTurn(ids[1], events.TurnID([]string{"t2", "t3"}[i]))
 		catalog(ids[1])

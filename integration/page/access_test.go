@@ -24,7 +24,7 @@ const violations = `axe.run(document, { resultTypes: ["violations"] }).then((r) 
 func TestAccessible(t *testing.T) {
 	t.Parallel()
 	axe, err := os.ReadFile(filepath.Join(runtest.NPM(t), "axe-core", "axe.min.js"))
-	harness.WantError(t, "axe-core", err, nil)
+	runtest.WantError(t, "axe-core", err, nil)
 	b, id := gallery(t)
 	d := serve(t, b, httpapi.Config{})
 	p := browse(t, d.URL, desktop)
@@ -40,7 +40,7 @@ func TestAccessible(t *testing.T) {
 			p.eachPart(id, func(part string) {
 				p.run(chromedp.Evaluate[chromedp.Void](string(axe) + ";null"))
 				found, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]string](violations, chromedp.EvalAwaitPromise))
-				harness.WantError(t, "axe", err, nil)
+				runtest.WantError(t, "axe", err, nil)
 				if len(found) > 0 {
 					t.Errorf("%s, %s, %s: got\n%s", part, in.name, theme, strings.Join(found, "\n"))
 				}
@@ -54,7 +54,7 @@ func bound(b *harness.System, id events.SessionID, seq events.Seq) (found events
 	b.T.Helper()
 	running := b.StateOf(id).Turn()
 	for entry, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
-		harness.WantError(b.T, "read", err, nil)
+		runtest.WantError(b.T, "read", err, nil)
 		for _, e := range entry.Commit.Events {
 			start := e.Kind == events.KindTurnStarted && running != nil && e.Turn == running.ID
 			if entry.Seq < seq && (start || e.Kind == events.KindTurnCompleted) {

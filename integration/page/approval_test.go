@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/workers/builtin/subagent"
@@ -45,7 +46,7 @@ func TestInbox(t *testing.T) {
 			t.Errorf("answer in %s: got %+v, want one of admin, granted %v", id, given, granted)
 		}
 	}
-	harness.Equal(t, "runs", g.Runs.Load(), 1)
+	runtest.Equal(t, "runs", g.Runs.Load(), 1)
 }
 
 // TestApprovalShowsTheText: arguments that JavaScript reads otherwise than the tool are shown byte for byte, in the inbox and in
@@ -95,5 +96,5 @@ func TestAgentAsksInTheConversation(t *testing.T) {
 	p.click(".approval .primary:enabled")
 	b.AwaitTurn(id, "t1")
 	p.awaitText(".message.assistant", "The agent says 3.")
-	harness.Equal(t, "runs", g.Runs.Load(), 1)
+	runtest.Equal(t, "runs", g.Runs.Load(), 1)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/httpapi"
 )
 
@@ -17,7 +18,7 @@ func TestAnswersOfAnAudit(t *testing.T) {
 	t.Parallel()
 	b, id := gallery(t)
 	b.Model.Rescript(harness.Reply(harness.Text("They pass.")))
-	harness.WantError(t, "answer", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t4/0/0", Granted: true, Reason: "it only tests"}), nil)
+	runtest.WantError(t, "answer", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t4/0/0", Granted: true, Reason: "it only tests"}), nil)
 	b.AwaitTurn(id, "t4")
 	p := browse(t, serve(t, b, httpapi.Config{}).URL, desktop)
 	p.open("#/s/"+string(id), "admin")
@@ -25,7 +26,7 @@ func TestAnswersOfAnAudit(t *testing.T) {
 	p.awaitText(".facts", "for answers")
 
 	p.awaitText(".forks", "Another branch begins here: user, “What would you do next?”")
-	harness.Equal(t, "items of the numbered list", eval[string](p, "[...document.querySelectorAll('.prose ol li')].map((li) => li.value).join()"), "1,2")
+	runtest.Equal(t, "items of the numbered list", eval[string](p, "[...document.querySelectorAll('.prose ol li')].map((li) => li.value).join()"), "1,2")
 	p.click(".forks button")
 	p.awaitText(".message.assistant", "I would rather rename the package first.")
 	p.await("the other branch alone", "!document.body.innerText.includes('Fix the first one.')")
@@ -38,7 +39,7 @@ func TestAnswersOfAnAudit(t *testing.T) {
 	p.awaitText(".inspector", "testdata: permission denied")
 	p.awaitText(".bar-row", "it only tests")
 	p.awaitText(".bar-row", "continues")
-	harness.Equal(t, "takeovers", eval[int](p, "[...document.querySelectorAll('.bar-row .name')].filter((e) => e.innerText === 'takeover').length"), 0)
+	runtest.Equal(t, "takeovers", eval[int](p, "[...document.querySelectorAll('.bar-row .name')].filter((e) => e.innerText === 'takeover').length"), 0)
 }
 
 // TestCostOutsideOfTurns shows what a session paid for outside of its turns, so that the parts of its cost add up.
@@ -54,8 +55,8 @@ func TestCostOutsideOfTurns(t *testing.T) {
 	p := browse(t, serve(t, b, httpapi.Config{}).URL, desktop)
 	p.open("#/s/paid/time", "reader")
 	p.awaitText(".turn-row", "outside of turns compaction")
-	harness.Equal(t, "order of the rows", eval[string](p, "[...document.querySelectorAll('.turn-row h2')].map((e) => e.innerText.trim()).join()"), "1 Question 1?,outside of turns compaction,2 Question 2?")
-	harness.Equal(t, "model calls", eval[string](p, "document.querySelector('.facts div:nth-child(2) dd').innerText"), "5")
+	runtest.Equal(t, "order of the rows", eval[string](p, "[...document.querySelectorAll('.turn-row h2')].map((e) => e.innerText.trim()).join()"), "1 Question 1?,outside of turns compaction,2 Question 2?")
+	runtest.Equal(t, "model calls", eval[string](p, "document.querySelector('.facts div:nth-child(2) dd').innerText"), "5")
 	p.awaitText(".turn-row", "5.1k tokens")
 }
 
@@ -78,7 +79,7 @@ func TestNarrow(t *testing.T) {
 		p.press("l")
 		p.press("2")
 		p.await("bars", "document.querySelectorAll('#panel .lane').length > 3")
-		harness.Equal(t, in.name+": begins and ends of lanes", eval[int](p, "new Set([...document.querySelectorAll('#panel .lane')].map((e) => { const r = e.getBoundingClientRect(); return `${Math.round(r.left)} ${Math.round(r.right)}`; })).size"), 1)
+		runtest.Equal(t, in.name+": begins and ends of lanes", eval[int](p, "new Set([...document.querySelectorAll('#panel .lane')].map((e) => { const r = e.getBoundingClientRect(); return `${Math.round(r.left)} ${Math.round(r.right)}`; })).size"), 1)
 		p.await("who asked", "[...document.querySelectorAll('#panel .bar-row .what')].every((e) => e.getBoundingClientRect().height > 0)")
 		p.click("#panel .row:nth-child(2)")
 		p.await("the inspector", "!document.querySelector('.inspector').hidden")

@@ -209,7 +209,7 @@ func serve(t *testing.T, b *harness.System, cfg httpapi.Config) *harness.HTTP {
 	runtest.Chromium(t)
 	var err error
 	cfg.Page, err = webpage.New(webpage.Settings{Prices: cfg.Prices != nil})
-	harness.WantError(t, "page", err, nil)
+	runtest.WantError(t, "page", err, nil)
 	return b.ServeHTTP(cfg)
 }
 

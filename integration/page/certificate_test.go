@@ -47,8 +47,8 @@ func TestClientCertificate(t *testing.T) {
 	runtest.Tools(t, map[string]string{"certutil": "libnss3-tools", "pk12util": "libnss3-tools", "unshare": "util-linux"}, "openssl", "certutil", "pk12util", "unshare")
 	dir, address := t.TempDir(), freeAddress(t)
 	write := func(name, text string, mode os.FileMode) string {
-		harness.WantError(t, name, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700), nil)
-		harness.WantError(t, name, os.WriteFile(filepath.Join(dir, name), []byte(text), mode), nil)
+		runtest.WantError(t, name, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700), nil)
+		runtest.WantError(t, name, os.WriteFile(filepath.Join(dir, name), []byte(text), mode), nil)
 		return filepath.Join(dir, name)
 	}
 	write("policy/policies/managed/certificate.json", `{"AutoSelectCertificateForUrls": ["{\"pattern\":\"https://`+address+`\",\"filter\":{}}"]}`, 0o600)
@@ -75,5 +75,5 @@ func TestClientCertificate(t *testing.T) {
 	p.write(".talk textarea", "hello\r")
 	p.awaitText(".message.assistant", "Good day.")
 	p.awaitText(".message.user header", "carol")
-	harness.Equal(t, "button to sign out", eval[int](p, "[...document.querySelectorAll('.top button')].filter((b) => b.innerText === 'Sign out').length"), 0)
+	runtest.Equal(t, "button to sign out", eval[int](p, "[...document.querySelectorAll('.top button')].filter((b) => b.innerText === 'Sign out').length"), 0)
 }

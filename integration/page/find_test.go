@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/httpapi"
 )
 
@@ -28,7 +29,7 @@ func TestFind(t *testing.T) {
 	p.run(command(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: "rawKeyDown", Key: "f", Code: "KeyF", WindowsVirtualKeyCode: 70}))
 	p.await("the field", "document.activeElement.matches('.find input')")
 	p.write(".find input", "QUESTION 11") // 11 and 110 to 119
-	harness.Equal(t, "the field", eval[string](p, "document.querySelector('.find input').value"), "QUESTION 11")
+	runtest.Equal(t, "the field", eval[string](p, "document.querySelector('.find input').value"), "QUESTION 11")
 	p.awaitText(".find", "11 of 11 messages")
 	p.shows("Question 119?")
 	p.press(kb.Enter)
@@ -44,7 +45,7 @@ func TestFind(t *testing.T) {
 	shift("keyUp")
 	p.awaitText(".find", "1 of 11 messages")
 	p.shows("Question 11?")
-	harness.Equal(t, "the marked text", eval[string](p, "[...CSS.highlights.get('found-now')].map((r) => r.toString()).join()"), "Question 11")
+	runtest.Equal(t, "the marked text", eval[string](p, "[...CSS.highlights.get('found-now')].map((r) => r.toString()).join()"), "Question 11")
 
 	p.run(focusOn(".find input"))
 	eval[string](p, "(document.querySelector('.find input').select(), '')")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/httpapi"
@@ -55,21 +56,21 @@ type compared struct {
 func TestSmokeFold(t *testing.T) {
 	t.Parallel()
 	b, id := gallery(t)
-	harness.WantError(t, "answer", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t4/0/0"}), nil)
+	runtest.WantError(t, "answer", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t4/0/0"}), nil)
 	b.Model.Rescript(harness.Reply(harness.Text("Then not.")), harness.Reply(harness.Text("In a frame.")), harness.Reply(harness.Text("In a copy.")))
 	b.AwaitTurn(id, "t4")
 	nodes := b.AppendTexts(id, "one", "two", "three")
 	_, err := b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "f2", Reason: "compaction", Keep: nodes[1], Nodes: harness.UserMessages("a summary")})
-	harness.WantError(t, "frame", err, nil)
+	runtest.WantError(t, "frame", err, nil)
 	_, err = b.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Role: events.RoleUser, Parts: []events.Part{harness.Text("injected")}})
-	harness.WantError(t, "inject", err, nil)
+	runtest.WantError(t, "inject", err, nil)
 	b.RunTurn(id, "t5", harness.Text("Go on."))
 	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{ID: "copy"})
-	harness.WantError(t, "fork", err, nil)
+	runtest.WantError(t, "fork", err, nil)
 	b.RunTurn(fork, "t1", harness.Text("And here?"))
 	_, err = b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "f3", Reason: "continue_as"})
-	harness.WantError(t, "frame", err, nil)
-	harness.WantError(t, "branch", b.BranchTo(b.Ctx, id, nodes[0]), nil)
+	runtest.WantError(t, "frame", err, nil)
+	runtest.WantError(t, "branch", b.BranchTo(b.Ctx, id, nodes[0]), nil)
 	b.AppendTexts(id, "after a branch")
 
 	d := serve(t, b, httpapi.Config{})
@@ -85,7 +86,7 @@ func (b *tab) compareFolds(list ...events.SessionID) (sum int) {
 	b.Helper()
 	for _, session := range list {
 		got, err := chromedp.Run(b.ctx, chromedp.Evaluate[compared](fmt.Sprintf("%s(%s)", compare, quoted(string(session))), chromedp.EvalAwaitPromise))
-		harness.WantError(b.T, "compare", err, nil)
+		runtest.WantError(b.T, "compare", err, nil)
 		for _, d := range got.Differences {
 			b.Errorf("%s at %d: got %q, want %q", session, d.Seq, d.Got, d.Want)
 		}
@@ -99,15 +100,15 @@ func TestFoldOfRecordings(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	c, err := playback.Open(b.Ctx, playback.StageConfig{})
-	harness.WantError(t, "converter", err, nil)
+	runtest.WantError(t, "converter", err, nil)
 	defer c.Close()
 	var list []events.SessionID
 	convs := recordingtest.Read(recordingtest.Make(1, recording.FormatChat, 30), recordingtest.Make(1, recording.FormatPi, 60))
 	for i := range convs {
 		a, err := c.Convert(b.Ctx, playback.NewPlan(events.SessionID(fmt.Sprintf("recorded-%d", i)), &convs[i]))
-		harness.WantError(t, "convert", err, nil)
+		runtest.WantError(t, "convert", err, nil)
 		_, err = archive.Restore(b.Ctx, b.Bus, a)
-		harness.WantError(t, "restore", err, nil)
+		runtest.WantError(t, "restore", err, nil)
 		list = append(list, a.Session)
 	}
 	d := serve(t, b, httpapi.Config{})

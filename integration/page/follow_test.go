@@ -29,14 +29,14 @@ type door struct {
 func (d *door) open(b *harness.System, n *workers.Node) {
 	b.T.Helper()
 	page, err := webpage.New(webpage.Settings{})
-	harness.WantError(b.T, "page", err, nil)
+	runtest.WantError(b.T, "page", err, nil)
 	api, err := httpapi.New(httpapi.Config{Service: n.Host(), Tokens: harness.Tokens(), Page: page, Logger: zaptest.NewLogger(b.T)})
-	harness.WantError(b.T, "new server", err, nil)
+	runtest.WantError(b.T, "new server", err, nil)
 	if d.address == "" {
 		d.address = "127.0.0.1:0"
 	}
 	on, err := net.Listen("tcp", d.address)
-	harness.WantError(b.T, "listen", err, nil)
+	runtest.WantError(b.T, "listen", err, nil)
 	d.address = on.Addr().String()
 	d.server = &http.Server{Handler: api, ReadHeaderTimeout: time.Minute}
 	ended, server := make(chan struct{}), d.server
@@ -83,8 +83,8 @@ func TestNodeKilled(t *testing.T) {
 	p.awaitText(".link", "live")
 	p.awaitText(".headline", "Last turn: finished")
 	p.await("no live text", "!document.querySelector('.message.live')")
-	harness.Equal(t, "messages of the user", eval[int](p, "document.querySelectorAll('.message.user').length"), 2)
-	harness.Equal(t, "place", eval[string](p, "document.querySelector('.scrubber input').max"), seqText(b, id))
+	runtest.Equal(t, "messages of the user", eval[int](p, "document.querySelectorAll('.message.user').length"), 2)
+	runtest.Equal(t, "place", eval[string](p, "document.querySelector('.scrubber input').max"), seqText(b, id))
 }
 
 // TestStop cancels a turn, whose live text then ends, and the history has the caller.

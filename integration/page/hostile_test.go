@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -67,15 +68,15 @@ func TestHostileText(t *testing.T) {
 	}
 	p.run(navigate(p, "#/inbox"))
 	p.awaitText(".inbox", "Nothing waits")
-	harness.Equal(t, "scripts that ran", eval[string](p, "String(window.hacked)"), "undefined")
-	harness.Equal(t, "elements of hostile texts", eval[int](p, "document.querySelectorAll('body script, body img:not([src=\"/page/icon.svg\"]), body a[href^=\"javascript\"], body iframe, body form[action]').length"), 0)
+	runtest.Equal(t, "scripts that ran", eval[string](p, "String(window.hacked)"), "undefined")
+	runtest.Equal(t, "elements of hostile texts", eval[int](p, "document.querySelectorAll('body script, body img:not([src=\"/page/icon.svg\"]), body a[href^=\"javascript\"], body iframe, body form[action]').length"), 0)
 	if got := eval[bool](p, `/[\u202a-\u202e\u2066-\u2069]/.test(document.body.innerText)`); got {
 		t.Error("characters that change directions: got some, want them by number")
 	}
 
 	p.run(navigate(p, "#/s/hostile"))
 	p.await("the conversation", "document.querySelectorAll('.message').length > 2")
-	harness.Equal(t, "the text of the user", eval[string](p, "document.querySelector('.message.user .text').textContent"), attack+"rm ⟨U+202E⟩txt.slaitnederc⟨U+202C⟩ ⟨U+2066⟩x⟨U+2069⟩")
+	runtest.Equal(t, "the text of the user", eval[string](p, "document.querySelector('.message.user .text').textContent"), attack+"rm ⟨U+202E⟩txt.slaitnederc⟨U+202C⟩ ⟨U+2066⟩x⟨U+2069⟩")
 	size := eval[int](p, "document.querySelector('.conversation').textContent.length")
 	if size > 60_000 {
 		t.Errorf("text in the document: got %d characters, want a part of %d", size, len(huge))

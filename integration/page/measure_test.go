@@ -13,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
@@ -33,7 +34,7 @@ func (w *writer) commit(list ...events.Event) {
 	c := &events.Commit{ID: events.CommitID(ulid.Make().String()), Session: w.id, At: events.Millis(1_745_000_000_000 + int64(w.at)*1000), Actor: events.Actor{Kind: events.ActorClient, ID: "me"}, Events: list}
 	var err error
 	w.at, err = w.b.Bus.Log().Append(w.b.Ctx, c, w.at)
-	harness.WantError(w.b.T, "append", err, nil)
+	runtest.WantError(w.b.T, "append", err, nil)
 }
 
 // turn appends a turn of six events, in two commits.
@@ -77,7 +78,7 @@ func TestMeasures(t *testing.T) {
 	for n := range 1000 {
 		s := projector.New(events.SessionID(fmt.Sprintf("session-%03d", n)))
 		s.Status, s.Seq, s.CreatedAt, s.UpdatedAt, s.Labels = projector.StatusOpen, 3, events.Millis(1_790_000_000_000+n), events.Millis(1_790_000_000_000+n), map[string]string{"n": fmt.Sprint(n)}
-		harness.WantError(t, "row", follow.PutCold(b.Ctx, b.Bus, s), nil)
+		runtest.WantError(t, "row", follow.PutCold(b.Ctx, b.Bus, s), nil)
 	}
 	t.Logf("histories are there after %v", time.Since(began))
 	d := serve(t, b, httpapi.Config{})
@@ -98,7 +99,7 @@ func TestMeasures(t *testing.T) {
 	for _, tab := range []string{"talk", "time", "graph", "events"} {
 		p.click("#tab-" + tab)
 		got, err := chromedp.Run(p.ctx, chromedp.Evaluate[[2]int](scrub, chromedp.EvalAwaitPromise))
-		harness.WantError(t, "scrub", err, nil)
+		runtest.WantError(t, "scrub", err, nil)
 		nodes := eval[int](p, "document.querySelectorAll('*').length")
 		t.Logf("%s: %d pictures a second while scrubbing through 10 000 events, the slowest after %d ms, %d elements (goal 30)", tab, got[0], got[1], nodes)
 		if got[0] < 1 || nodes > 5000 {
@@ -151,5 +152,5 @@ func TestCost(t *testing.T) {
 	p.open("#/s/"+string(id), "reader")
 	p.awaitText(".facts", "$3.25") // 2 + 0.25 + 1
 	p.awaitText(".facts", "1.6M")
-	harness.Equal(t, "prices without a token", d.Send("", "GET", "/v1/prices", "").Status, 401)
+	runtest.Equal(t, "prices without a token", d.Send("", "GET", "/v1/prices", "").Status, 401)
 }

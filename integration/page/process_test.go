@@ -40,7 +40,7 @@ func (n *program) start() {
 	ctx := harness.Context(n.t)
 	n.running = exec.CommandContext(ctx, n.path, n.args...) //nolint:gosec // that was just built
 	n.running.Env = append(os.Environ(), n.env...)
-	harness.WantError(n.t, "start", n.running.Start(), nil)
+	runtest.WantError(n.t, "start", n.running.Start(), nil)
 	ended, killed := make(chan struct{}), n.running
 	go func() { // ends with the program
 		defer close(ended)
@@ -52,7 +52,7 @@ func (n *program) start() {
 	})
 	bustest.Eventually(n.t, "the program serves its page", func() bool {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.address+"/", http.NoBody)
-		harness.WantError(n.t, "request", err, nil)
+		runtest.WantError(n.t, "request", err, nil)
 		resp, err := http.DefaultClient.Do(req)
 		if err == nil {
 			_ = resp.Body.Close()
@@ -65,24 +65,24 @@ func (n *program) start() {
 func issuerToken(t *testing.T, dir string) (config, token string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	harness.WantError(t, "key", err, nil)
+	runtest.WantError(t, "key", err, nil)
 	key := jose.JSONWebKey{Key: private, KeyID: "k"}
 	write := func(name string, v any) string {
 		data, err := json.Marshal(v)
-		harness.WantError(t, name, err, nil)
+		runtest.WantError(t, name, err, nil)
 		path := filepath.Join(dir, name)
-		harness.WantError(t, name, os.WriteFile(path, data, 0o600), nil)
+		runtest.WantError(t, name, os.WriteFile(path, data, 0o600), nil)
 		return path
 	}
 	keys := write("keys.json", jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key.Public()}})
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, nil)
-	harness.WantError(t, "signer", err, nil)
+	runtest.WantError(t, "signer", err, nil)
 	claims, err := json.Marshal(map[string]any{"iss": "https://a", "aud": "lash", "sub": "alice", "scope": "lash:write", "exp": time.Now().Add(time.Hour).Unix()})
-	harness.WantError(t, "claims", err, nil)
+	runtest.WantError(t, "claims", err, nil)
 	signed, err := signer.Sign(claims)
-	harness.WantError(t, "sign", err, nil)
+	runtest.WantError(t, "sign", err, nil)
 	token, err = signed.CompactSerialize()
-	harness.WantError(t, "token", err, nil)
+	runtest.WantError(t, "token", err, nil)
 	return write("oidc.json", map[string]string{"issuer": "https://a", "audience": "lash", "keys_file": keys}), token
 }
 
@@ -90,7 +90,7 @@ func issuerToken(t *testing.T, dir string) (config, token string) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	harness.WantError(t, "listen", err, nil)
+	runtest.WantError(t, "listen", err, nil)
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }
@@ -120,13 +120,13 @@ func TestProcessKilled(t *testing.T) {
 	p.click(".side-head button")
 	p.write(".talk textarea", "go\r")
 	p.awaitText(".message.live", "I begin")
-	harness.WantError(t, "kill", n.running.Process.Kill(), nil)
+	runtest.WantError(t, "kill", n.running.Process.Kill(), nil)
 	p.awaitText(".link", "connecting again")
 	n.start()
 	p.awaitText(".message.assistant", "The second process says it.")
 	p.awaitText(".link", "live")
 	p.awaitText(".headline", "Last turn: finished")
-	harness.Equal(t, "messages of the user", eval[int](p, "document.querySelectorAll('.message.user').length"), 1)
+	runtest.Equal(t, "messages of the user", eval[int](p, "document.querySelectorAll('.message.user').length"), 1)
 	if text := eval[string](p, "document.body.innerText"); strings.Contains(text, token[:20]) {
 		t.Error("the page shows the token")
 	}

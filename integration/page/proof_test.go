@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/keyring"
@@ -37,11 +38,11 @@ func TestHeadsAreChecked(t *testing.T) {
 	t.Parallel()
 	dir := keyring.Dir(t.TempDir())
 	keys, err := keyring.Open(dir, time.Now())
-	harness.WantError(t, "keys", err, nil)
+	runtest.WantError(t, "keys", err, nil)
 	public, err := os.ReadFile(filepath.Join(dir, "tenant.pub"))
-	harness.WantError(t, "public key", err, nil)
+	runtest.WantError(t, "public key", err, nil)
 	other, err := keyring.MakeTenant(filepath.Join(t.TempDir(), "other"), strings.SplitN(string(public), "+", 2)[0])
-	harness.WantError(t, "other tenant", err, nil)
+	runtest.WantError(t, "other tenant", err, nil)
 	b := harness.StartIdle(t, harness.Reply(harness.Text("One.")), harness.Reply(harness.Text("Two.")), harness.Reply(harness.Text("Three.")))
 	b.Host = b.StartNodeWith(workers.Config{Signer: keys.Signer}, plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}}).Host()
 	id := b.Open(api.CreateRequest{})
@@ -50,12 +51,12 @@ func TestHeadsAreChecked(t *testing.T) {
 		b.RunTurn(id, events.TurnID(fmt.Sprintf("t%d", n)), harness.Text("a number"))
 	}
 	for e, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
-		harness.WantError(t, "read", err, nil)
+		runtest.WantError(t, "read", err, nil)
 		if list := e.Commit.Events; list[len(list)-1].Kind == events.KindAuditHeadSigned {
 			ends = append(ends, e.Seq)
 		}
 	}
-	harness.Equal(t, "heads", len(ends), 3)
+	runtest.Equal(t, "heads", len(ends), 3)
 	p := browse(t, serve(t, b, httpapi.Config{}).URL, desktop)
 	p.open("#/s/"+string(id), "reader")
 	p.awaitText(".facts", "Signed")
@@ -90,7 +91,7 @@ func TestHeadsAreChecked(t *testing.T) {
 		"one that is missed": {string(id), "(h) => { h.splice(1, 1); }", "The next head on this page does not name the hash of its commit., none"},
 	} {
 		got, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](fmt.Sprintf("%s(%s, %s)", checkHeads, quoted(c.session), c.change), chromedp.EvalAwaitPromise))
-		harness.WantError(t, name, err, nil)
-		harness.Equal(t, name, got, c.want)
+		runtest.WantError(t, name, err, nil)
+		runtest.Equal(t, name, got, c.want)
 	}
 }

@@ -25,11 +25,11 @@ func TestRedacted(t *testing.T) {
 	b, id := gallery(t)
 	b.ByHand(id) // decisions about payloads that are gone
 	b.Model.Rescript(harness.Reply(harness.Text("Then not.")))
-	harness.WantError(t, "answer", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t4/0/0"}), nil)
+	runtest.WantError(t, "answer", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t4/0/0"}), nil)
 	b.AwaitTurn(id, "t4")
-	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "done"), nil)
+	runtest.WantError(t, "close", b.CloseSession(b.Ctx, id, "done"), nil)
 	_, err := archive.Redact(b.Ctx, b.Bus, id, events.RedactionRecord{At: 1700000000000, By: "ann", Reason: "asked to <b>twice</b>", What: []string{"tool.*", "turn.requested", "graph.branched"}}, nil)
-	harness.WantError(t, "redact", err, nil)
+	runtest.WantError(t, "redact", err, nil)
 
 	p := browse(t, serve(t, b, httpapi.Config{Redactions: b.Bus.Redactions}).URL, desktop)
 	p.open("#/s/"+string(id)+"/events", "reader")
@@ -44,7 +44,7 @@ func TestRedacted(t *testing.T) {
 		p.awaitText(".inspector .inspected", "The payload was redacted by ann, 2023-11-14")
 		p.awaitText(".inspector .inspected", "asked to <b>twice</b>. Its digest is ")
 	}
-	harness.Equal(t, "elements of the reason", eval[int](p, "document.querySelectorAll('.inspector .inspected p b').length"), 0)
+	runtest.Equal(t, "elements of the reason", eval[int](p, "document.querySelectorAll('.inspector .inspected p b').length"), 0)
 	if text := eval[string](p, "document.querySelector('.inspector').innerText"); strings.Contains(text, "parse.go:14") {
 		t.Errorf("inspector: got %s, want nothing of the result", text)
 	}
@@ -63,7 +63,7 @@ func TestRemovedWhileOpen(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.ByHand(id)
 	b.RunTurn(id, "t1", harness.Text("say it"))
-	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "done"), nil)
+	runtest.WantError(t, "close", b.CloseSession(b.Ctx, id, "done"), nil)
 
 	p := browse(t, serve(t, b, httpapi.Config{Redactions: b.Bus.Redactions}).URL, desktop)
 	p.expect("404")
@@ -74,18 +74,18 @@ func TestRemovedWhileOpen(t *testing.T) {
 	p.awaitText(".inspector", text)
 
 	_, err := archive.Redact(b.Ctx, b.Bus, id, events.RedactionRecord{At: 1700000000000, By: "ann", Reason: "asked to", What: []string{"model.replied"}}, nil)
-	harness.WantError(t, "redact", err, nil)
+	runtest.WantError(t, "redact", err, nil)
 	p.awaitText(".events-view", "redacted by ann, ")
-	harness.Equal(t, "text on the page", eval[bool](p, "document.body.textContent.includes("+quoted(text)+")"), false)
+	runtest.Equal(t, "text on the page", eval[bool](p, "document.body.textContent.includes("+quoted(text)+")"), false)
 	p.click("#tab-talk")
 	p.awaitText(".conversation", "redacted by ann, ")
 	p.awaitText(".conversation", "say it")
-	harness.Equal(t, "text in the conversation", eval[bool](p, "document.body.textContent.includes("+quoted(text)+")"), false)
+	runtest.Equal(t, "text in the conversation", eval[bool](p, "document.body.textContent.includes("+quoted(text)+")"), false)
 
 	_, err = b.OtherHost().Erase(b.Ctx, id, "asked to")
-	harness.WantError(t, "erase", err, nil)
+	runtest.WantError(t, "erase", err, nil)
 	p.awaitText(".notice", "There is no such session, or you may not read it.")
-	harness.Equal(t, "input on the page", eval[bool](p, "document.querySelector('main').textContent.includes('say it')"), false)
+	runtest.Equal(t, "input on the page", eval[bool](p, "document.querySelector('main').textContent.includes('say it')"), false)
 }
 
 // TestUIOfRedacted shows a redacted archive with lash-replay ui: who redacted it, when and why, in the conversation, in the list of
@@ -100,16 +100,16 @@ func TestUIOfRedacted(t *testing.T) {
 	}
 	cmd := exec.CommandContext(harness.Context(t), replay, "ui", file, "--json")
 	lines, err := cmd.StdoutPipe()
-	harness.WantError(t, "output", err, nil)
-	harness.WantError(t, "start", cmd.Start(), nil)
+	runtest.WantError(t, "output", err, nil)
+	runtest.WantError(t, "start", cmd.Start(), nil)
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
 	line, err := bufio.NewReader(lines).ReadBytes('\n')
-	harness.WantError(t, "line", err, nil)
+	runtest.WantError(t, "line", err, nil)
 	var served struct{ URL, Token string }
-	harness.WantError(t, "line", json.Unmarshal(line, &served), nil)
+	runtest.WantError(t, "line", json.Unmarshal(line, &served), nil)
 
 	p := browse(t, strings.TrimSuffix(served.URL, "/"), desktop)
 	p.openAs("", served.Token)
@@ -122,7 +122,7 @@ func TestUIOfRedacted(t *testing.T) {
 	p.awaitText(".events-view", "asked <i>to</i>; its digest is")
 	eval[chromedp.Void](p, "document.querySelector('main').page.inspect({ seq: document.querySelector('main').page.history.redacted[0].seq })")
 	p.awaitText(".inspector .inspected", "The payload was redacted by ann, 20")
-	harness.Equal(t, "elements of the reason", eval[int](p, "document.querySelectorAll('.redacted i, .inspected i').length"), 0)
+	runtest.Equal(t, "elements of the reason", eval[int](p, "document.querySelectorAll('.redacted i, .inspected i').length"), 0)
 	p.searchTexts("fast, PLEASE", "1 turn in 1 session")
 	p.searchTexts(`"i add."`, "No turn says it")
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/httpapi"
 )
 
@@ -46,7 +47,7 @@ func TestScaleOfTurns(t *testing.T) {
 	p.click(".time-head button")
 	widths("100/33 100/33 100/33 33/33")
 	p.awaitText(".time-head", "Each lane is 3.0 s, as long as the longest turn")
-	harness.Equal(t, "pressed", eval[string](p, "document.querySelector('.time-head button').ariaPressed"), "true")
+	runtest.Equal(t, "pressed", eval[string](p, "document.querySelector('.time-head button').ariaPressed"), "true")
 	begin("t3")
 	calls("t3", 2)
 	widths("60/20 60/20 60/20 20/20 100/20 100/20 100/20 100/20 100/20")

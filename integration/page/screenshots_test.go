@@ -13,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -38,8 +39,8 @@ func TestScreenshots(t *testing.T) {
 			p.run(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}}))
 			p.eachPart(id, func(part string) {
 				data, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-				harness.WantError(t, "picture", err, nil)
-				harness.WantError(t, "write", os.WriteFile(filepath.Join(dir, in.name+"-"+theme+"-"+part+".png"), data, 0o600), nil)
+				runtest.WantError(t, "picture", err, nil)
+				runtest.WantError(t, "write", os.WriteFile(filepath.Join(dir, in.name+"-"+theme+"-"+part+".png"), data, 0o600), nil)
 			})
 		}
 	}
@@ -153,8 +154,8 @@ func gallery(t *testing.T) (*harness.System, events.SessionID) {
 	before := b.LastSeq(id)
 	b.RunTurn(id, "t2", harness.Text("What would you do next?"))
 	view, err := b.ViewAt(b.Ctx, id, before)
-	harness.WantError(t, "view", err, nil)
-	harness.WantError(t, "branch", b.BranchTo(b.Ctx, id, view.Nodes[len(view.Nodes)-1].ID), nil)
+	runtest.WantError(t, "view", err, nil)
+	runtest.WantError(t, "branch", b.BranchTo(b.Ctx, id, view.Nodes[len(view.Nodes)-1].ID), nil)
 	b.RunTurn(id, "t3", harness.Text("Fix the first one."))
 	b.StartTurn(id, "t4", harness.Text("Yes, run them."))
 	b.AwaitState(id, "question", harness.HasAsk)
@@ -165,6 +166,6 @@ func gallery(t *testing.T) (*harness.System, events.SessionID) {
 	b.AwaitTurn(broken, "t1")
 	b.Open(api.CreateRequest{ID: "draft-for-tomorrow"})
 	closed := b.Open(api.CreateRequest{ID: "old-experiment"})
-	harness.WantError(t, "close", b.CloseSession(b.Ctx, closed, "done"), nil)
+	runtest.WantError(t, "close", b.CloseSession(b.Ctx, closed, "done"), nil)
 	return b, id
 }

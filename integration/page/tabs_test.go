@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -53,7 +54,7 @@ func TestTabsShareAConnection(t *testing.T) {
 			_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{IdempotencyKey: word, Nodes: []api.AppendNode{{
 				Message: &events.Message{ID: events.MessageID(word), Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: fmt.Sprintf("%s of %d", word, n)}}},
 			}}})
-			harness.WantError(t, word, err, nil)
+			runtest.WantError(t, word, err, nil)
 		}
 		for n, p := range tabs[from:] {
 			p.awaitText(".message.user", fmt.Sprintf("%s of %d", word, (n+from)%8))
@@ -65,6 +66,6 @@ func TestTabsShareAConnection(t *testing.T) {
 	say("evening", 2)
 	for _, p := range tabs[2:] {
 		p.awaitText(".link", "live")
-		harness.Equal(t, "messages", eval[int](p, "document.querySelectorAll('.message.user').length"), 2)
+		runtest.Equal(t, "messages", eval[int](p, "document.querySelectorAll('.message.user').length"), 2)
 	}
 }

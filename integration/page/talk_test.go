@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -25,7 +26,7 @@ func TestSmokeTalk(t *testing.T) {
 	p.awaitText(".message.assistant", "It is 4.")
 	p.awaitText(".call", "add")
 	p.awaitText(".headline", "Last turn: finished")
-	harness.Equal(t, "strong text", eval[string](p, "document.querySelector('.prose strong').textContent"), "Four")
+	runtest.Equal(t, "strong text", eval[string](p, "document.querySelector('.prose strong').textContent"), "Four")
 	p.awaitText(".side .session", "1 turn")
 	if got := eval[string](p, "sessionStorage.getItem('lash.token') + location.href + document.cookie + Object.keys(localStorage)"); got != "writer"+harness.TokenSecret+d.URL+"/"+eval[string](p, "location.hash") {
 		t.Errorf("token, address, cookies, storage: got %q, want the token in sessionStorage alone", got)
@@ -51,5 +52,5 @@ func TestSignIn(t *testing.T) {
 	p.await("the sign-in", "document.querySelector('#token')")
 	p.write("#token", "guess\r")
 	p.awaitText(".sign-in .why", "Paste the whole token again, or ask whoever runs this server")
-	harness.Equal(t, "token", eval[string](p, "String(sessionStorage.getItem('lash.token'))"), "null")
+	runtest.Equal(t, "token", eval[string](p, "String(sessionStorage.getItem('lash.token'))"), "null")
 }

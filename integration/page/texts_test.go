@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/httpapi"
 )
 
@@ -59,7 +60,7 @@ func TestSearchOfTexts(t *testing.T) {
 	for n := range 120 {
 		w.turn(n)
 	}
-	harness.WantError(t, "mark", b.Bus.MarkDirty("long"), nil)
+	runtest.WantError(t, "mark", b.Bus.MarkDirty("long"), nil)
 	p := browse(t, serve(t, b, httpapi.Config{}).URL, desktop)
 	p.open("", "reader")
 	p.await("the sessions", "document.querySelectorAll('.session').length > 3")
@@ -67,9 +68,9 @@ func TestSearchOfTexts(t *testing.T) {
 	p.press("/")
 	p.await("the search", "document.activeElement.id === 'search'")
 	p.searchTexts(`"QUESTION 17?"`, "1 turn in 1 session")
-	harness.Equal(t, "read out", eval[string](p, "document.querySelector('#said').textContent"), "1 turn in 1 session")
-	harness.Equal(t, "hits", strings.Join(p.hits(), "\n"), "long: Question 17?")
-	harness.Equal(t, "marks", eval[string](p, "[...document.querySelectorAll('.found mark')].map((m) => m.textContent).join()"), "Question 17?")
+	runtest.Equal(t, "read out", eval[string](p, "document.querySelector('#said').textContent"), "1 turn in 1 session")
+	runtest.Equal(t, "hits", strings.Join(p.hits(), "\n"), "long: Question 17?")
+	runtest.Equal(t, "marks", eval[string](p, "[...document.querySelectorAll('.found mark')].map((m) => m.textContent).join()"), "Question 17?")
 	p.press(kb.ArrowDown)
 	p.await("the list", "document.activeElement.classList.contains('sessions')")
 	p.press("jj") // over the heading
@@ -79,7 +80,7 @@ func TestSearchOfTexts(t *testing.T) {
 
 	p.searchTexts(`"parse.go:14: func"`, "1 turn in 1 session")
 	p.goes("internal/parser/parse.go:14", "parse.go:14: func")
-	harness.Equal(t, "the session", eval[string](p, "document.querySelector('main').page.id"), string(id))
+	runtest.Equal(t, "the session", eval[string](p, "document.querySelector('main').page.id"), string(id))
 	p.await("the call is open", "document.querySelector('.call-body')")
 
 	p.searchTexts(`"rename the package"`, "1 turn in 1 session")
@@ -87,7 +88,7 @@ func TestSearchOfTexts(t *testing.T) {
 	p.await("the session as it was", "document.querySelector('.session-page.past')")
 
 	p.searchTexts("nobody-said-this", "No turn says it")
-	harness.Equal(t, "hits", len(p.hits()), 0)
+	runtest.Equal(t, "hits", len(p.hits()), 0)
 	p.press("\u001b")
 	p.await("all sessions", "!document.querySelector('.texts-head') && document.querySelectorAll('.session').length > 3")
 
@@ -108,7 +109,7 @@ func TestSearchMore(t *testing.T) {
 		w := &writer{b: b, id: id}
 		w.commit(events.Of("", &events.SessionOpened{}))
 		w.turn(n)
-		harness.WantError(t, "mark", b.Bus.MarkDirty(id), nil)
+		runtest.WantError(t, "mark", b.Bus.MarkDirty(id), nil)
 		ids = append(ids, id)
 	}
 	b.StartNode()
@@ -134,14 +135,14 @@ func TestSearchOfCallers(t *testing.T) {
 	for _, owner := range []string{"alice", "bob"} {
 		for _, rights := range []string{"", `"read"`, `"write"`, `"read","approve"`} {
 			id, other := fmt.Sprintf("%s-%d", owner, len(reads["reader"])), map[string]string{"alice": "bob", "bob": "alice"}[owner]
-			harness.Equal(t, "create", d.Send(owner, "POST", "/v1/sessions", fmt.Sprintf(`{"id":%q,"nodes":[{"message":{"role":"user","parts":[{"type":"text","text":"a needle"}]}}]}`, id)).Status, 201)
+			runtest.Equal(t, "create", d.Send(owner, "POST", "/v1/sessions", fmt.Sprintf(`{"id":%q,"nodes":[{"message":{"role":"user","parts":[{"type":"text","text":"a needle"}]}}]}`, id)).Status, 201)
 			for _, all := range []string{"reader", "admin", owner} {
 				reads[all] = append(reads[all], id+": a needle")
 			}
 			if rights == "" {
 				continue
 			}
-			harness.Equal(t, "grant", d.Send(owner, "PUT", "/v1/sessions/"+id+"/grants/"+other, `{"rights":[`+rights+`]}`).Status, 204)
+			runtest.Equal(t, "grant", d.Send(owner, "PUT", "/v1/sessions/"+id+"/grants/"+other, `{"rights":[`+rights+`]}`).Status, 204)
 			if strings.Contains(rights, "read") {
 				reads[other] = append(reads[other], id+": a needle")
 			}
@@ -155,7 +156,7 @@ func TestSearchOfCallers(t *testing.T) {
 		got := p.hits()
 		slices.Sort(got)
 		slices.Sort(want)
-		harness.Equal(t, "what "+who+" finds", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		runtest.Equal(t, "what "+who+" finds", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -172,7 +173,7 @@ func TestHostileSearch(t *testing.T) {
 		w.commit(events.Of(turn, &events.TurnRequested{Input: events.TurnInput{Parts: []events.Part{harness.Text(text)}}}))
 		w.commit(events.Of(turn, &events.TurnStarted{Attempt: 1, Worker: "w"}), events.Of(turn, &events.TurnCompleted{End: events.EndFinished}))
 	}
-	harness.WantError(t, "mark", b.Bus.MarkDirty("hostile"), nil)
+	runtest.WantError(t, "mark", b.Bus.MarkDirty("hostile"), nil)
 	b.StartNode()
 	p := browse(t, serve(t, b, httpapi.Config{}).URL, desktop)
 	p.open("", "reader")
@@ -196,9 +197,9 @@ func TestHostileSearch(t *testing.T) {
 		}
 	}
 	p.searchTexts("slaitnederc", "1 turn")
-	harness.Equal(t, "the hit", strings.Join(p.hits(), "\n"), "hostile: rm ⟨U+202E⟩txt.slaitnederc⟨U+202C⟩ ⟨U+2066⟩x⟨U+2069⟩")
-	harness.Equal(t, "scripts that ran", eval[string](p, "String(window.hacked)"), "undefined")
-	harness.Equal(t, "elements of hostile texts", eval[int](p, "document.querySelectorAll('body script, body img:not([src=\"/page/icon.svg\"]), body a[href^=\"javascript\"], body iframe').length"), 0)
+	runtest.Equal(t, "the hit", strings.Join(p.hits(), "\n"), "hostile: rm ⟨U+202E⟩txt.slaitnederc⟨U+202C⟩ ⟨U+2066⟩x⟨U+2069⟩")
+	runtest.Equal(t, "scripts that ran", eval[string](p, "String(window.hacked)"), "undefined")
+	runtest.Equal(t, "elements of hostile texts", eval[int](p, "document.querySelectorAll('body script, body img:not([src=\"/page/icon.svg\"]), body a[href^=\"javascript\"], body iframe').length"), 0)
 }
 
 // TestFailedFilter shows the sessions whose last turn failed, also those whose rows no window shows.
@@ -225,7 +226,7 @@ func TestFailedFilter(t *testing.T) {
 			end("t1", events.EndCancelled)
 		default:
 		}
-		harness.WantError(t, "mark", b.Bus.MarkDirty(id), nil)
+		runtest.WantError(t, "mark", b.Bus.MarkDirty(id), nil)
 	}
 	b.StartNode()
 	p := browse(t, serve(t, b, httpapi.Config{}).URL, size{"small", 1100, 400})
@@ -233,6 +234,6 @@ func TestFailedFilter(t *testing.T) {
 	p.await("the sessions", "document.querySelector('.chip .n')?.textContent === '60'")
 	p.click("[data-filter=fail]")
 	p.await("the failed ones", "document.querySelector('[data-filter=fail] .n').textContent === '3' && document.querySelector('.side > .empty').hidden")
-	harness.Equal(t, "failed", eval[string](p, "[...document.querySelectorAll('.session .name')].map((e) => e.textContent).sort().join()"), "s00,s20,s40")
-	harness.Equal(t, "title", eval[string](p, "document.querySelector('[data-filter=fail]').title"), "Sessions whose last turn failed")
+	runtest.Equal(t, "failed", eval[string](p, "[...document.querySelectorAll('.session .name')].map((e) => e.textContent).sort().join()"), "s00,s20,s40")
+	runtest.Equal(t, "title", eval[string](p, "document.querySelector('[data-filter=fail]').title"), "Sessions whose last turn failed")
 }

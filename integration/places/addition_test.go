@@ -14,7 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // root is the folder of the module.
@@ -32,7 +32,7 @@ type edit struct {
 func additionOf(t *testing.T, name string) (list []edit) {
 	t.Helper()
 	archive, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
-	harness.WantError(t, name, err, nil)
+	runtest.WantError(t, name, err, nil)
 	for _, f := range archive.Files {
 		e := edit{text: f.Data}
 		e.file, e.proof = strings.CutPrefix(f.Name, "proof ")
@@ -59,7 +59,7 @@ func (f files) apply(t *testing.T, e edit) {
 	}
 	if f[e.file] == nil {
 		data, err := os.ReadFile(path) //nolint:gosec // a file of this module
-		harness.WantError(t, e.file, err, nil)
+		runtest.WantError(t, e.file, err, nil)
 		f[e.file] = data
 	}
 	if e.how == "end" {
@@ -97,13 +97,13 @@ func (f files) overlay(t *testing.T) string {
 	dir, replace := t.TempDir(), make(map[string]string)
 	for i, name := range slices.Sorted(maps.Keys(f)) {
 		at, err := filepath.Abs(filepath.Join(root, name))
-		harness.WantError(t, name, err, nil)
+		runtest.WantError(t, name, err, nil)
 		replace[at] = filepath.Join(dir, fmt.Sprint(i))
-		harness.WantError(t, name, os.WriteFile(replace[at], f[name], 0o600), nil)
+		runtest.WantError(t, name, os.WriteFile(replace[at], f[name], 0o600), nil)
 	}
 	data, err := json.Marshal(map[string]any{"Replace": replace})
-	harness.WantError(t, "overlay", err, nil)
+	runtest.WantError(t, "overlay", err, nil)
 	file := filepath.Join(dir, "overlay.json")
-	harness.WantError(t, "overlay", os.WriteFile(file, data, 0o600), nil)
+	runtest.WantError(t, "overlay", os.WriteFile(file, data, 0o600), nil)
 	return file
 }

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/tools/go/packages"
 
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestLongExportedNamesHaveUsers finds the exported names that no program reaches: only tests use them, or nothing. The programs are those
@@ -23,14 +23,14 @@ func TestLongExportedNamesHaveUsers(t *testing.T) {
 	t.Parallel()
 	kept := make(map[string]string)
 	text, err := os.ReadFile("testdata/exported.txt")
-	harness.WantError(t, "names that stay", err, nil)
+	runtest.WantError(t, "names that stay", err, nil)
 	for line := range strings.Lines(string(text)) {
 		if name, reason, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && !strings.HasPrefix(line, "#") {
 			kept[name] = reason
 		}
 	}
 	list, err := packages.Load(&packages.Config{Context: t.Context(), Dir: "../..", Mode: packages.LoadSyntax}, "./...")
-	harness.WantError(t, "load", err, nil)
+	runtest.WantError(t, "load", err, nil)
 	for _, p := range list {
 		for _, err := range p.Errors {
 			t.Fatalf("load %s: %v", p.PkgPath, err)
@@ -275,11 +275,11 @@ func (a Alone) Self() Alone { return a }
 `
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "x.go", source, 0)
-	harness.WantError(t, "parse", err, nil)
+	runtest.WantError(t, "parse", err, nil)
 	info := &types.Info{Types: make(map[ast.Expr]types.TypeAndValue), Defs: make(map[*ast.Ident]types.Object), Uses: make(map[*ast.Ident]types.Object)}
 	checked, err := (&types.Config{Importer: importer.Default()}).Check(module+"x", fset, []*ast.File{file}, info)
-	harness.WantError(t, "check", err, nil)
+	runtest.WantError(t, "check", err, nil)
 	u := newUses([]*packages.Package{{PkgPath: module + "x", Name: "x", Syntax: []*ast.File{file}, Types: checked, TypesInfo: info}})
 	u.reach([]types.Object{u.named["x.main"]})
-	harness.EqualLists(t, "without a user", u.dead(), []string{"x.Alone", "x.Chain", "x.Recursive", "x.Speaker.Sing", "x.Thing.Used"})
+	runtest.EqualLists(t, "without a user", u.dead(), []string{"x.Alone", "x.Chain", "x.Recursive", "x.Speaker.Sing", "x.Thing.Used"})
 }

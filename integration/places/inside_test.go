@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // upward are ways to name a path that begins with parents, in code, scripts and links.
@@ -18,7 +18,7 @@ var upward = regexp.MustCompile(`(?:\.\./)+[A-Za-z0-9_.-]*|Join\((?:"\.\.", )+"[
 // TestPathsStayInside finds relative paths that lead out of the repository, which a clone may not need.
 func TestPathsStayInside(t *testing.T) {
 	t.Parallel()
-	harness.EqualLists(t, "found", leadOut(t, os.DirFS(root)), nil)
+	runtest.EqualLists(t, "found", leadOut(t, os.DirFS(root)), nil)
 }
 
 // TestPathsThatLeadOut shows which paths are found.
@@ -29,10 +29,10 @@ func TestPathsThatLeadOut(t *testing.T) {
 		"a/b/c.go": "filepath.Join(\"..\", \"..\", \"..\", \"data\")\nfilepath.Join(\"..\", \"..\", \"data\")\n", "README.md": "[x](../x)\n", "a/d.sh": "cat ../x ../../x\n", "a/e.txtar": "../../../x\n",
 	} {
 		file := filepath.Join(dir, name)
-		harness.WantError(t, "folder", os.MkdirAll(filepath.Dir(file), 0o700), nil)
-		harness.WantError(t, "file", os.WriteFile(file, []byte(text), 0o600), nil)
+		runtest.WantError(t, "folder", os.MkdirAll(filepath.Dir(file), 0o700), nil)
+		runtest.WantError(t, "file", os.WriteFile(file, []byte(text), 0o600), nil)
 	}
-	harness.EqualLists(t, "found", leadOut(t, os.DirFS(dir)), []string{"README.md: ../x", `a/b/c.go: Join("..", "..", "..", "data"`, "a/d.sh: ../../x"})
+	runtest.EqualLists(t, "found", leadOut(t, os.DirFS(dir)), []string{"README.md: ../x", `a/b/c.go: Join("..", "..", "..", "data"`, "a/d.sh: ../../x"})
 }
 
 func leadOut(t *testing.T, in fs.FS) (found []string) {
@@ -57,7 +57,7 @@ func leadOut(t *testing.T, in fs.FS) (found []string) {
 		}
 		return err
 	})
-	harness.WantError(t, "walk", err, nil)
+	runtest.WantError(t, "walk", err, nil)
 	slices.Sort(found)
 	return found
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // addition is what CONTRIBUTING.md promises for a goal.
@@ -62,9 +63,9 @@ var someKinds = regexp.MustCompile(`^ (some kinds:|the kinds marked)`)
 func promises(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
-	harness.WantError(t, "CONTRIBUTING.md", err, nil)
+	runtest.WantError(t, "CONTRIBUTING.md", err, nil)
 	_, tables, found := strings.Cut(string(text), "## Where new behaviour goes\n")
-	harness.Equal(t, "tables in CONTRIBUTING.md", found, true)
+	runtest.Equal(t, "tables in CONTRIBUTING.md", found, true)
 	quoted, list := regexp.MustCompile("(a package of )?`([^`]+)`"), make(map[string][]string)
 	goal, above := "", ""
 	for line := range strings.Lines(tables) {
@@ -101,7 +102,7 @@ func promises(t *testing.T) map[string][]string {
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	named, all := promises(t), make(files)
-	harness.EqualLists(t, "goals", slices.Sorted(maps.Keys(named)), slices.Sorted(slices.Values(slices.Concat(
+	runtest.EqualLists(t, "goals", slices.Sorted(maps.Keys(named)), slices.Sorted(slices.Values(slices.Concat(
 		slices.Collect(maps.Keys(additions)), slices.Collect(maps.Keys(notAdded))))))
 	for goal, a := range additions {
 		own, edits := make(files), 0
@@ -112,8 +113,8 @@ func TestPlaces(t *testing.T) {
 				edits++
 			}
 		}
-		harness.EqualLists(t, goal+": files", slices.Sorted(maps.Keys(own)), slices.Sorted(slices.Values(a.files)))
-		harness.Equal(t, goal+": edits", edits, a.edits)
+		runtest.EqualLists(t, goal+": files", slices.Sorted(maps.Keys(own)), slices.Sorted(slices.Values(a.files)))
+		runtest.Equal(t, goal+": edits", edits, a.edits)
 		for file := range own {
 			if !slices.ContainsFunc(named[goal], func(place string) bool { return within(file, place) }) {
 				t.Errorf("%s: edits %s, and CONTRIBUTING.md names %v", goal, file, named[goal])
@@ -170,26 +171,26 @@ func TestLongAdditionsWork(t *testing.T) {
 	}
 	t.Run("event_kind", func(t *testing.T) {
 		out, err := inFolder(t, all, overlay, "events", "TestGolden|TestKinds|TestEncoding")
-		harness.WantError(t, "tests of the format: "+out, err, nil)
+		runtest.WantError(t, "tests of the format: "+out, err, nil)
 		out, err = inFolder(t, all, overlay, "projector", "TestApplyEveryKind|TestFoldVersion|TestLabelled")
-		harness.WantError(t, "tests of the fold: "+out, err, nil)
+		runtest.WantError(t, "tests of the fold: "+out, err, nil)
 	})
 	t.Run("files_of_operations", func(t *testing.T) {
 		out, err := inFolder(t, all, overlay, "session", "TestFilesAreListed")
-		harness.WantError(t, "list of files: "+out, err, nil)
+		runtest.WantError(t, "list of files: "+out, err, nil)
 	})
 	t.Run("tool", func(t *testing.T) {
 		out, err := inFolder(t, all, overlay, "workers/builtin/greet", "TestGreet")
-		harness.WantError(t, "turn with the tool: "+out, err, nil)
+		runtest.WantError(t, "turn with the tool: "+out, err, nil)
 	})
 	t.Run("provider", func(t *testing.T) {
 		out, err := inFolder(t, all, overlay, "workers/llm/echo", "TestProvider")
-		harness.WantError(t, "suite of providers: "+out, err, nil)
+		runtest.WantError(t, "suite of providers: "+out, err, nil)
 	})
 	t.Run("command", func(t *testing.T) {
 		out, err := golang(t, "run", "-overlay", overlay, "./cmd/lash-node", "--help")
-		harness.WantError(t, "help", err, nil)
-		harness.Equal(t, "command in "+out, regexp.MustCompile(`hello +(\[flags\] +)?Print a line`).MatchString(strings.Join(strings.Fields(out), " ")), true)
+		runtest.WantError(t, "help", err, nil)
+		runtest.Equal(t, "command in "+out, regexp.MustCompile(`hello +(\[flags\] +)?Print a line`).MatchString(strings.Join(strings.Fields(out), " ")), true)
 	})
 }
 
@@ -200,14 +201,14 @@ func inFolder(t *testing.T, changed files, overlay, pkg, tests string) (string, 
 	dir := t.TempDir()
 	program := filepath.Join(dir, "program")
 	out, err := golang(t, "test", "-c", "-vet=off", "-overlay", overlay, "-o", program, "./"+pkg)
-	harness.WantError(t, "build "+out, err, nil)
-	harness.WantError(t, "folder", os.MkdirAll(filepath.Join(dir, pkg), 0o700), nil)
+	runtest.WantError(t, "build "+out, err, nil)
+	runtest.WantError(t, "folder", os.MkdirAll(filepath.Join(dir, pkg), 0o700), nil)
 	if _, err := os.Stat(filepath.Join(root, pkg)); err == nil {
-		harness.WantError(t, "copy", os.CopyFS(filepath.Join(dir, pkg), os.DirFS(filepath.Join(root, pkg))), nil)
+		runtest.WantError(t, "copy", os.CopyFS(filepath.Join(dir, pkg), os.DirFS(filepath.Join(root, pkg))), nil)
 	}
 	for name, data := range changed {
 		if strings.HasPrefix(name, pkg+"/") {
-			harness.WantError(t, name, os.WriteFile(filepath.Join(dir, name), data, 0o600), nil)
+			runtest.WantError(t, name, os.WriteFile(filepath.Join(dir, name), data, 0o600), nil)
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), program, "-test.run", tests) //nolint:gosec // that was just built

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -56,7 +57,7 @@ var more = map[string]string{
 func TestLongReferenceRowsAreTested(t *testing.T) {
 	t.Parallel()
 	table, err := os.ReadFile("../../session/plugin/REFERENCE.md")
-	harness.WantError(t, "table", err, nil)
+	runtest.WantError(t, "table", err, nil)
 	tests := make(map[string][]string) // by symbol
 	for _, cells := range regexp.MustCompile("(?m)^\\| `[^`]+` \\| `([^`]+)` \\| .+ \\| `([^`]+)` \\|$").FindAllStringSubmatch(string(table), -1) {
 		if !slices.Contains(tests[cells[1]], cells[2]) {
@@ -113,9 +114,9 @@ func buildBroken(t *testing.T, tests map[string][]string) map[string]string {
 	dir := t.TempDir()
 	replaced, programs := breakAll(t, dir, slices.Sorted(maps.Keys(tests))), make(map[string]string)
 	data, err := json.Marshal(map[string]any{"Replace": replaced})
-	harness.WantError(t, "overlay", err, nil)
+	runtest.WantError(t, "overlay", err, nil)
 	overlay := filepath.Join(dir, "overlay.json")
-	harness.WantError(t, "overlay", os.WriteFile(overlay, data, 0o600), nil)
+	runtest.WantError(t, "overlay", os.WriteFile(overlay, data, 0o600), nil)
 	for _, list := range tests {
 		for _, test := range list {
 			folder, _ := runOf(test)
@@ -150,7 +151,7 @@ func breakAll(t *testing.T, dir string, symbols []string) map[string]string {
 	found, replaced := make(map[string]bool), make(map[string]string)
 	for folder := range folders {
 		files, err := filepath.Glob(filepath.Join("../..", folder, "*.go"))
-		harness.WantError(t, "files", err, nil)
+		runtest.WantError(t, "files", err, nil)
 		for _, name := range files {
 			if strings.HasSuffix(name, "_test.go") {
 				continue
@@ -160,9 +161,9 @@ func breakAll(t *testing.T, dir string, symbols []string) map[string]string {
 				continue
 			}
 			full, err := filepath.Abs(name)
-			harness.WantError(t, "file", err, nil)
+			runtest.WantError(t, "file", err, nil)
 			replaced[full] = filepath.Join(dir, strings.ReplaceAll(folder, "/", "-")+"-"+filepath.Base(name))
-			harness.WantError(t, "file", os.WriteFile(replaced[full], text, 0o600), nil)
+			runtest.WantError(t, "file", os.WriteFile(replaced[full], text, 0o600), nil)
 		}
 	}
 	for _, symbol := range symbols {
@@ -207,10 +208,10 @@ func cutLast(s string) (before, after string, ok bool) {
 func breakFile(t *testing.T, folder, name string, wanted map[string][]string, symbols []string, found map[string]bool) []byte {
 	t.Helper()
 	source, err := os.ReadFile(name)
-	harness.WantError(t, "file", err, nil)
+	runtest.WantError(t, "file", err, nil)
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, source, 0)
-	harness.WantError(t, "parse", err, nil)
+	runtest.WantError(t, "parse", err, nil)
 	added, wrapper := make(map[int]string), "broken_"+strings.TrimSuffix(filepath.Base(name), ".go") // by offset
 	at := func(p token.Pos) int { return fset.Position(p).Offset }
 	text := func(n ast.Node) string { return string(source[at(n.Pos()):at(n.End())]) }

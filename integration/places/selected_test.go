@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 var (
@@ -22,16 +23,16 @@ func TestNamesOfTestsSelect(t *testing.T) {
 	t.Parallel()
 	packages := 0
 	at, err := filepath.Abs(root)
-	harness.WantError(t, "root", err, nil)
+	runtest.WantError(t, "root", err, nil)
 	out, err := harness.Go(t.Context(), "list", "-C", root, "-f", "{{.Dir}}", "./...").Output()
-	harness.WantError(t, "packages", err, nil)
+	runtest.WantError(t, "packages", err, nil)
 	for _, p := range strings.Fields(string(out)) {
 		files, err := filepath.Glob(filepath.Join(p, "*_test.go"))
-		harness.WantError(t, "files", err, nil)
+		runtest.WantError(t, "files", err, nil)
 		names, main := false, false
 		for _, file := range files {
 			text, err := os.ReadFile(file) //nolint:gosec // of this module
-			harness.WantError(t, "read", err, nil)
+			runtest.WantError(t, "read", err, nil)
 			if sized.Match(text) && !named.Match(text) && !strings.HasPrefix(strings.TrimPrefix(p, at), "/integration/") {
 				t.Errorf("%s: a test has two sizes, and no name TestSized…: .ci/run does not run the larger one", file)
 			}

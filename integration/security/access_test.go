@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
@@ -28,20 +28,20 @@ func TestRequestsOverNATSAreRecorded(t *testing.T) {
 			records = append(records, r)
 		},
 	})
-	harness.WantError(t, "serve", err, nil)
+	runtest.WantError(t, "serve", err, nil)
 	t.Cleanup(func() { _ = stop(b.Ctx) })
 	for _, user := range []string{"alice@acme", "node@acme"} {
 		c, err := client.New(client.Config{Bus: d.open(bus.OpenReader, d.config(user)), Actor: "boss"})
-		harness.WantError(t, "client", err, nil)
+		runtest.WantError(t, "client", err, nil)
 		var want error
 		if user == "alice@acme" {
 			want = api.ErrForbidden
 		}
 		_, err = c.Create(b.Ctx, api.CreateRequest{ID: "s1"})
-		harness.WantError(t, "create", err, want)
-		harness.WantError(t, "close", c.CloseSession(b.Ctx, "s1", "done"), want)
+		runtest.WantError(t, "create", err, want)
+		runtest.WantError(t, "close", c.CloseSession(b.Ctx, "s1", "done"), want)
 	}
-	harness.WantError(t, "stop", stop(b.Ctx), nil)
+	runtest.WantError(t, "stop", stop(b.Ctx), nil)
 	var got []string
 	for _, r := range records {
 		got = append(got, r.API+" "+r.Operation+" "+r.Caller+" ("+r.Remote+") "+string(r.Session)+" "+r.Code)
@@ -49,7 +49,7 @@ func TestRequestsOverNATSAreRecorded(t *testing.T) {
 			t.Errorf("got %+v, want bytes and a duration", r)
 		}
 	}
-	harness.EqualLists(t, "records", got, []string{
+	runtest.EqualLists(t, "records", got, []string{
 		"nats create alice (alice@acme)  forbidden", "nats close alice (alice@acme) s1 forbidden", "nats create (inside) ()  ", "nats close (inside) () s1 ",
 	})
 }

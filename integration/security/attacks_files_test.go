@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/schema"
 	show "github.com/lash-go/lash/session/transcript"
@@ -27,7 +28,7 @@ func attacksOnFiles(t *testing.T) (list []attack) {
 	var calls []harness.CallCase
 	add := func(transport, tool, name string, args map[string]string) {
 		data, err := json.Marshal(args)
-		harness.WantError(t, "arguments", err, nil)
+		runtest.WantError(t, "arguments", err, nil)
 		calls = append(calls, harness.CallCase{tool, string(data), "[failed] …"})
 		list = append(list, attack{transport, "path traversal", tool + "_" + name, func() string { return "" }})
 	}
@@ -49,7 +50,7 @@ func attacksOnFiles(t *testing.T) (list []attack) {
 	harness.CheckCalls(t, calls, gate.Factory(gate.Config{Options: rules, Root: dir}), harness.FilesPlugin(t, files.Config{Root: dir, Rules: rules}),
 		harness.ShellPlugin(t, shell.Config{Dir: dir}), background.Factory(background.Config{Dir: dir}))
 	for _, name := range []string{"x.env", "private/key.txt"} {
-		harness.Equal(t, name, harness.ReadFile(t, dir+"/"+name), "hidden\n")
+		runtest.Equal(t, name, harness.ReadFile(t, dir+"/"+name), "hidden\n")
 	}
 	return list
 }
@@ -109,18 +110,18 @@ func attacksOnArchives(t *testing.T) (list []attack) {
 	t.Helper()
 	var file bytes.Buffer
 	w, err := events.NewArchiveWriter(&file, "s1", 1)
-	harness.WantError(t, "archive", err, nil)
-	harness.WantError(t, "commit", w.Commit(events.Entry{Seq: 1, Commit: &events.Commit{
+	runtest.WantError(t, "archive", err, nil)
+	runtest.WantError(t, "commit", w.Commit(events.Entry{Seq: 1, Commit: &events.Commit{
 		ID: "c1", Session: "s1", At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("", &events.SessionOpened{})},
 	}}), nil)
-	harness.WantError(t, "blob", w.Blob([]byte("body")), nil)
-	harness.WantError(t, "close", w.Close(), nil)
+	runtest.WantError(t, "blob", w.Blob([]byte("body")), nil)
+	runtest.WantError(t, "close", w.Close(), nil)
 	good := file.Bytes()
 	reads := func(data []byte, limit int64) error {
 		_, err := events.ReadArchive(bytes.NewReader(data), limit)
 		return err
 	}
-	harness.WantError(t, "the archive itself", reads(good, 1<<20), nil)
+	runtest.WantError(t, "the archive itself", reads(good, 1<<20), nil)
 	add := func(class, name string, data []byte) {
 		list = append(list, refusing("archive file", class, name, func() error { return reads(data, 1<<20) }))
 	}

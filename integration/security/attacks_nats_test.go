@@ -14,6 +14,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 )
@@ -44,9 +45,9 @@ func (f *installation) encoded(r api.Request, body any) []byte {
 	var err error
 	r.Format = api.RequestFormat
 	r.Body, err = events.EncodePayload(body)
-	harness.WantError(f.T, "encode", err, nil)
+	runtest.WantError(f.T, "encode", err, nil)
 	data, err := events.EncodePayload(&r)
-	harness.WantError(f.T, "encode", err, nil)
+	runtest.WantError(f.T, "encode", err, nil)
 	return data
 }
 
@@ -108,7 +109,7 @@ func (f *installation) envelopesOverNATS() (list []attack) {
 		raw := func(r api.Request) []byte {
 			r.Format = max(r.Format, api.RequestFormat)
 			data, err := events.EncodePayload(&r)
-			harness.WantError(f.T, "encode", err, nil)
+			runtest.WantError(f.T, "encode", err, nil)
 			return data
 		}
 		inSession := func(body []byte) []byte { return raw(api.Request{Session: "mine", Body: body}) }

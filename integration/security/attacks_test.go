@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -75,7 +76,7 @@ func newInstallation(t *testing.T, ctx context.Context, cfg installationConfig) 
 	b.Bus = d.open(bus.Open, d.config("node@acme"))
 	var err error
 	b.Host, err = session.New(session.Config{Bus: b.Bus, Plugins: session.NoPlugins(), States: cfg.node.Sessions, Idle: cfg.node.Idle})
-	harness.WantError(t, "host", err, nil)
+	runtest.WantError(t, "host", err, nil)
 	f := &installation{natsAPI: &natsAPI{System: b, conns: make(map[string]*nats.Conn)}, d: d, player: playback.NewPlayer(b.Host), plugins: cfg.plugins}
 	scopes := map[string]api.Reach{"host@acme": {Scope: api.ScopeAdmin}, "alice@acme": {Scope: api.ScopeAdmin, Own: true}, "mallory@acme": {Scope: api.ScopeRead}}
 	cfg.node.Scopes = scopes
@@ -100,8 +101,8 @@ func (f *installation) startNode(cfg installationConfig) *workers.Node {
 	f.T.Helper()
 	on := f.d.open(bus.Open, f.d.config("node@acme"))
 	outside, err := external.New(external.Config{Bus: on, Plugins: f.plugins, Logger: errorLog(f.T)})
-	harness.WantError(f.T, "plugins", err, nil)
-	harness.WantError(f.T, "start plugins", outside.Start(f.Ctx), nil)
+	runtest.WantError(f.T, "plugins", err, nil)
+	runtest.WantError(f.T, "start plugins", outside.Start(f.Ctx), nil)
 	f.T.Cleanup(outside.Stop)
 	model := f.player.Provider()
 	if cfg.provider != nil {
@@ -110,17 +111,17 @@ func (f *installation) startNode(cfg installationConfig) *workers.Node {
 	cfg.node.Plugins, err = plugin.NewBuilder(plugin.BuilderConfig{
 		Builtins: workers.Builtins(), Factories: append([]plugin.Factory{plugin.OfTools("tools", f.player.Tools)}, outside.Factories()...),
 	})
-	harness.WantError(f.T, "plugins", err, nil)
+	runtest.WantError(f.T, "plugins", err, nil)
 	cfg.node.Bus, cfg.node.Provider, cfg.node.Providers, cfg.node.Logger = on, "scripted", map[string]llm.Provider{"scripted": model}, errorLog(f.T)
 	n, err := workers.NewNode(cfg.node)
-	harness.WantError(f.T, "node", err, nil)
-	harness.WantError(f.T, "start", n.Start(f.Ctx), nil)
+	runtest.WantError(f.T, "node", err, nil)
+	runtest.WantError(f.T, "start", n.Start(f.Ctx), nil)
 	f.T.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
 		cancel()
 		n.Stop(now)
 	})
-	harness.WantError(f.T, "callbacks", outside.ServeAPI(external.APIConfig{Service: n.Host()}), nil)
+	runtest.WantError(f.T, "callbacks", outside.ServeAPI(external.APIConfig{Service: n.Host()}), nil)
 	return n
 }
 
@@ -136,7 +137,7 @@ func (f *installation) plans(prefix string, n int) (list []*playback.Plan) {
 	for i := range n {
 		conv := &recordingtest.Read(recordingtest.Make(uint64(i), recording.FormatChat, 10))[0] //nolint:gosec // not negative
 		plan := playback.NewPlan(events.SessionID(fmt.Sprintf("%s-%d", prefix, i)), conv)
-		harness.WantError(f.T, "plan", f.player.Add(plan), nil)
+		runtest.WantError(f.T, "plan", f.player.Add(plan), nil)
 		list = append(list, plan)
 	}
 	return list
@@ -202,7 +203,7 @@ func TestAttacks(t *testing.T) {
 		t.Errorf("got %d attacks, want %d", len(seen), leastAttacks)
 	}
 	f.AwaitPolling("everything as before", func() bool { return t.Failed() || slices.Equal(kept(f.System), before) })
-	harness.EqualLists(t, "what is kept", kept(f.System), before)
+	runtest.EqualLists(t, "what is kept", kept(f.System), before)
 	for _, id := range []events.SessionID{"mine", "hers"} {
 		harness.VerifyHistory(t, f.Bus, id)
 	}
@@ -216,9 +217,9 @@ func TestAttacks(t *testing.T) {
 func (f *installation) prey() {
 	f.T.Helper()
 	for _, ask := range f.keyedRequests() {
-		harness.Equal(f.T, string(ask.op), f.askRaw("host@acme", ask.op, ask.envelope, ask.body).Error.Code, "")
+		runtest.Equal(f.T, string(ask.op), f.askRaw("host@acme", ask.op, ask.envelope, ask.body).Error.Code, "")
 	}
-	harness.Equal(f.T, "create", f.http.Send("alice", "POST", "/v1/sessions", `{"id":"hers"}`).Status, 201)
+	runtest.Equal(f.T, "create", f.http.Send("alice", "POST", "/v1/sessions", `{"id":"hers"}`).Status, 201)
 	_, err := f.Await(f.Ctx, "mine", "t1")
-	harness.WantError(f.T, "turn", err, nil)
+	runtest.WantError(f.T, "turn", err, nil)
 }

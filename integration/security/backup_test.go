@@ -38,13 +38,13 @@ func estate(t *testing.T, d *deployment) map[events.SessionID]string {
 		b.Open(api.CreateRequest{ID: id})
 		b.RunTurn(id, "t1", harness.Text("hello"))
 	}
-	harness.WantError(t, "archive", b.Bus.Archive(b.Ctx, "cold", b.LastSeq("cold")), nil)
-	harness.WantError(t, "discard", b.Bus.Discard(b.Ctx, "cold"), nil)
+	runtest.WantError(t, "archive", b.Bus.Archive(b.Ctx, "cold", b.LastSeq("cold")), nil)
+	runtest.WantError(t, "discard", b.Bus.Discard(b.Ctx, "cold"), nil)
 	kill()
 	b.StartTurn("hot", "waits", harness.Text("no node is there"))
 	b.ScheduleTurn("hot", "later", estateTime(), "in its time")
 	letter := estateLetter()
-	harness.WantError(t, "bury", b.Bus.PutDeadLetter(b.Ctx, &letter), nil)
+	runtest.WantError(t, "bury", b.Bus.PutDeadLetter(b.Ctx, &letter), nil)
 	defer b.Bus.Close()
 	return digests(t, b.Bus)
 }
@@ -59,11 +59,11 @@ func estateLetter() bus.DeadLetter {
 // checkWork checks the wake, the timer and the dead letter of an [estate].
 func checkWork(b *harness.System) {
 	b.T.Helper()
-	harness.Equal(b.T, "the wake", b.HasWake("hot"), true)
-	harness.EqualLists(b.T, "timers", b.Timers(), []string{"hot"})
+	runtest.Equal(b.T, "the wake", b.HasWake("hot"), true)
+	runtest.EqualLists(b.T, "timers", b.Timers(), []string{"hot"})
 	letter, err := b.Bus.DeadLetter(b.Ctx, "other")
-	harness.WantError(b.T, "the dead letter", err, nil)
-	harness.Equal(b.T, "error of the dead letter", letter.Error, estateLetter().Error)
+	runtest.WantError(b.T, "the dead letter", err, nil)
+	runtest.Equal(b.T, "error of the dead letter", letter.Error, estateLetter().Error)
 }
 
 // digests verifies every history and returns the digests of the folded states.
@@ -71,12 +71,12 @@ func digests(t *testing.T, b *bus.Bus) map[events.SessionID]string {
 	t.Helper()
 	list := make(map[events.SessionID]string)
 	for id, err := range b.Sessions(harness.Context(t)) {
-		harness.WantError(t, "sessions", err, nil)
+		runtest.WantError(t, "sessions", err, nil)
 		v := projector.NewVerifier(id)
 		for e, err := range b.Log().Read(harness.Context(t), id, 1) {
 			runtest.NoError(t, err)
 			found, err := follow.Verify(harness.Context(t), b, v, e)
-			harness.WantError(t, "verify", err, nil)
+			runtest.WantError(t, "verify", err, nil)
 			for _, bad := range found {
 				t.Errorf("%s: %+v", id, bad)
 			}
@@ -85,7 +85,7 @@ func digests(t *testing.T, b *bus.Bus) map[events.SessionID]string {
 			t.Errorf("%s: %+v", id, bad)
 		}
 		head, _, err := v.State().Snapshot()
-		harness.WantError(t, "encode", err, nil)
+		runtest.WantError(t, "encode", err, nil)
 		list[id] = string(head)
 	}
 	return list
@@ -106,9 +106,9 @@ func same(t *testing.T, d *deployment, want map[events.SessionID]string) {
 	}
 	checkWork(b)
 	b.StartNode(bulky())
-	harness.Equal(t, "end of the turn that waited", b.AwaitTurn("hot", "waits").End, events.EndFinished)
+	runtest.Equal(t, "end of the turn that waited", b.AwaitTurn("hot", "waits").End, events.EndFinished)
 	for id := range want {
-		harness.Equal(t, string(id), b.RunTurn(id, "after", harness.Text("and now")).Text, "as before")
+		runtest.Equal(t, string(id), b.RunTurn(id, "after", harness.Text("and now")).Text, "as before")
 	}
 }
 
@@ -120,7 +120,7 @@ func TestBackupCopy(t *testing.T) {
 	d.ns.Shutdown()
 	d.ns.WaitForShutdown()
 	other := install(t)
-	harness.WantError(t, "copy", os.CopyFS(filepath.Join(other.dir, "store"), os.DirFS(filepath.Join(d.dir, "store"))), nil)
+	runtest.WantError(t, "copy", os.CopyFS(filepath.Join(other.dir, "store"), os.DirFS(filepath.Join(d.dir, "store"))), nil)
 	same(t, other.boot(), want)
 }
 
@@ -142,7 +142,7 @@ func TestBackupStreams(t *testing.T) {
 	}
 	other.serveAudits(other.config("reader@acme"))
 	auditor := other.open(bus.OpenReader, other.config("auditor@acme")) // before a node starts
-	harness.Equal(t, "sessions that an auditor verifies", len(digests(t, auditor)), len(want))
+	runtest.Equal(t, "sessions that an auditor verifies", len(digests(t, auditor)), len(want))
 	same(t, other, want)
 }
 
@@ -185,7 +185,7 @@ type stream struct {
 func (k *backupUser) request(subject string, body, answer any) {
 	k.t.Helper()
 	data, err := json.Marshal(body)
-	harness.WantError(k.t, "encode", err, nil)
+	runtest.WantError(k.t, "encode", err, nil)
 	m, err := k.nc.RequestWithContext(k.ctx, subject, data)
 	if err != nil {
 		k.t.Fatalf("%s: %v", subject, err)
@@ -194,7 +194,7 @@ func (k *backupUser) request(subject string, body, answer any) {
 	if err := json.Unmarshal(m.Data, &failed); err != nil || failed.Error != nil {
 		k.t.Fatalf("%s: %s", subject, m.Data)
 	}
-	harness.WantError(k.t, "decode", json.Unmarshal(m.Data, answer), nil)
+	runtest.WantError(k.t, "decode", json.Unmarshal(m.Data, answer), nil)
 }
 
 func (k *backupUser) names() []string {
@@ -208,7 +208,7 @@ func (k *backupUser) save(name string) stream {
 	k.t.Helper()
 	inbox := k.nc.NewInbox()
 	sub, err := k.nc.SubscribeSync(inbox)
-	harness.WantError(k.t, "subscribe", err, nil)
+	runtest.WantError(k.t, "subscribe", err, nil)
 	defer sub.Unsubscribe() //nolint:errcheck // the connection ends with the test
 	var answer struct{ Config, State json.RawMessage }
 	k.request("$JS.API.STREAM.SNAPSHOT."+name, map[string]any{"deliver_subject": inbox, "jsck": true}, &answer)
@@ -223,7 +223,7 @@ func (k *backupUser) save(name string) stream {
 		}
 		s.chunks = append(s.chunks, m.Data)
 		if m.Reply != "" {
-			harness.WantError(k.t, "acknowledge", m.Respond(nil), nil)
+			runtest.WantError(k.t, "acknowledge", m.Respond(nil), nil)
 		}
 	}
 }
@@ -298,7 +298,7 @@ func TestBackupRunning(t *testing.T) {
 	for i := range sessions {
 		id := events.SessionID(fmt.Sprintf("s%d", i))
 		after.AwaitState(id, "nothing owed", func(s *projector.State) bool { return s.Turn() == nil && len(s.Queue) == 0 })
-		harness.Equal(t, string(id), after.RunTurn(id, "after", harness.Text("and now")).Text, "as ever")
+		runtest.Equal(t, string(id), after.RunTurn(id, "after", harness.Text("and now")).Text, "as ever")
 		harness.VerifyHistory(t, after.Bus, id)
 	}
 }
@@ -310,9 +310,9 @@ func beginning(t *testing.T, of, is *bus.Bus, id events.SessionID) {
 	defer done()
 	n := 0
 	for have, err := range is.Log().Read(harness.Context(t), id, 1) {
-		harness.WantError(t, "read what was restored", err, nil)
+		runtest.WantError(t, "read what was restored", err, nil)
 		want, err, ok := next()
-		harness.WantError(t, "read what there was", err, nil)
+		runtest.WantError(t, "read what there was", err, nil)
 		if !ok || !bytes.Equal(have.Data, want.Data) {
 			t.Fatalf("%s: sequence %d is not what it was", id, have.Seq)
 		}

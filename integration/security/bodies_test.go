@@ -62,17 +62,17 @@ func bodySessions(t *testing.T, server *busembed.Server, on *bus.Bus) (b *harnes
 	run := func() events.SessionID {
 		id := b.Open(api.CreateRequest{Labels: map[string]string{"label": said("label", 0)}, Config: events.Config{Instructions: said("instructions", 0)}})
 		ref, err := b.StoreBlob(b.Ctx, id, []byte(said("attachment", 300_000)))
-		harness.WantError(t, "attach", err, nil)
+		runtest.WantError(t, "attach", err, nil)
 		_, err = b.ReadBlob(b.Ctx, id, ref.Digest)
-		harness.WantError(t, "read the attachment", err, nil)
+		runtest.WantError(t, "read the attachment", err, nil)
 		for n := range 13 {
 			b.RunTurn(id, events.TurnID("t"+string(rune('a'+n))), harness.Text(said("question", 0)))
 		}
-		harness.WantError(t, "dead letter", on.PutDeadLetter(b.Ctx, &bus.DeadLetter{Session: id, Error: said("dead", 0), Worker: "w"}), nil)
-		harness.WantError(t, "trial", on.PutTrial(b.Ctx, bus.TrialKey{Session: id, Of: bus.TrialFold}, bus.Trial{Count: 1, Error: said("trial", 0)}), nil)
-		harness.WantError(t, "event for a plugin", on.StorePluginEvent(b.Ctx, "observer", string(id), []byte(said("event", 0))), nil)
-		harness.WantError(t, "delta", on.PublishDelta(id, "ta", []byte(said("delta", 0))), nil)
-		harness.WantError(t, "project", follow.NewProjector(on, nil).Project(b.Ctx, id), nil)
+		runtest.WantError(t, "dead letter", on.PutDeadLetter(b.Ctx, &bus.DeadLetter{Session: id, Error: said("dead", 0), Worker: "w"}), nil)
+		runtest.WantError(t, "trial", on.PutTrial(b.Ctx, bus.TrialKey{Session: id, Of: bus.TrialFold}, bus.Trial{Count: 1, Error: said("trial", 0)}), nil)
+		runtest.WantError(t, "event for a plugin", on.StorePluginEvent(b.Ctx, "observer", string(id), []byte(said("event", 0))), nil)
+		runtest.WantError(t, "delta", on.PublishDelta(id, "ta", []byte(said("delta", 0))), nil)
+		runtest.WantError(t, "project", follow.NewProjector(on, nil).Project(b.Ctx, id), nil)
 		return id
 	}
 	if _, err := on.PluginEvents(b.Ctx, "observer"); err != nil {
@@ -80,12 +80,12 @@ func bodySessions(t *testing.T, server *busembed.Server, on *bus.Bus) (b *harnes
 	}
 	hot, cold = run(), run()
 	_, err := follow.Save(b.Ctx, on, b.StateOf(hot))
-	harness.WantError(t, "snapshot", err, nil)
+	runtest.WantError(t, "snapshot", err, nil)
 	_, err = b.Fork(b.Ctx, hot, api.CreateRequest{})
-	harness.WantError(t, "fork", err, nil)
+	runtest.WantError(t, "fork", err, nil)
 	done, err := follow.NewArchiver(on, follow.ArchiverConfig{}).Archive(b.Ctx, cold)
-	harness.WantError(t, "archive", err, nil)
-	harness.Equal(t, "cold", done, true)
+	runtest.WantError(t, "archive", err, nil)
+	runtest.Equal(t, "cold", done, true)
 	return b, hot, cold
 }
 
@@ -140,7 +140,7 @@ func storedPlaces(t *testing.T, b *harness.System, dir string) (found places, st
 		name := info.Config.Name
 		streams = append(streams, name)
 		stream, err := js.Stream(b.Ctx, name)
-		harness.WantError(t, "stream", err, nil)
+		runtest.WantError(t, "stream", err, nil)
 		for seq := info.State.FirstSeq; seq > 0 && seq <= info.State.LastSeq; seq++ {
 			msg, err := stream.GetMsg(b.Ctx, seq)
 			if err != nil {
@@ -162,7 +162,7 @@ func storedPlaces(t *testing.T, b *harness.System, dir string) (found places, st
 		}
 		return nil
 	})
-	harness.WantError(t, "files", err, nil)
+	runtest.WantError(t, "files", err, nil)
 	return found, streams
 }
 
@@ -208,7 +208,7 @@ func TestForgottenKey(t *testing.T) {
 	b, hot, cold := bodySessions(t, server, bustest.OpenWith(t, server, bustest.Keys(t)))
 	last := b.LastSeq(hot)
 	other, err := bodykey.New()
-	harness.WantError(t, "another key", err, nil)
+	runtest.WantError(t, "another key", err, nil)
 	_, err = bus.Open(b.Ctx, bus.Config{Options: []nats.Option{server.InProcess()}, Keys: other})
 	runtest.WantError(t, "another key", err, bodykey.ErrWrong)
 	on := openWithout(t, server)
@@ -225,30 +225,30 @@ func TestForgottenKey(t *testing.T) {
 			t.Errorf("%s: got %v, want the missing key", what, err)
 		}
 	}
-	harness.Equal(t, "commits", b.LastSeq(hot), last)
+	runtest.Equal(t, "commits", b.LastSeq(hot), last)
 	for _, id := range []events.SessionID{hot, cold} {
 		var tree, whole proof.Tree
 		for e, err := range on.Log().Read(b.Ctx, id, 1) {
-			harness.WantError(t, "read", err, nil)
+			runtest.WantError(t, "read", err, nil)
 			if e.Commit.Locked() == 0 {
 				t.Errorf("sequence %d of %s can be read without the key", e.Seq, id)
 			}
 			tree.Append(events.CommitHash(e.Data))
 		}
 		for e, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
-			harness.WantError(t, "read with the key", err, nil)
+			runtest.WantError(t, "read with the key", err, nil)
 			leaf, _, err := events.HashOf(e.Commit) // of what a node appended
-			harness.WantError(t, "leaf", err, nil)
+			runtest.WantError(t, "leaf", err, nil)
 			whole.Append(leaf)
 		}
-		harness.DeepEqual(t, "tree of "+string(id), tree, whole)
+		runtest.DeepEqual(t, "tree of "+string(id), tree, whole)
 	}
 	done, err := follow.NewArchiver(on, follow.ArchiverConfig{}).Archive(b.Ctx, hot)
-	harness.WantError(t, "archive", err, events.ErrLocked)
-	harness.Equal(t, "archived", done, false)
-	harness.Equal(t, "answer after it", b.StateOf(hot).Seq, last)
+	runtest.WantError(t, "archive", err, events.ErrLocked)
+	runtest.Equal(t, "archived", done, false)
+	runtest.Equal(t, "answer after it", b.StateOf(hot).Seq, last)
 	_, err = h.Erase(b.Ctx, cold, "asked to")
-	harness.WantError(t, "erase", err, nil)
+	runtest.WantError(t, "erase", err, nil)
 	if _, err := b.State(b.Ctx, cold); !errors.As(err, new(*events.ErasedError)) {
 		t.Errorf("erased: got %v, want an erased error", err)
 	}
@@ -258,7 +258,7 @@ func TestForgottenKey(t *testing.T) {
 func openWithout(t *testing.T, server *busembed.Server) *bus.Bus {
 	t.Helper()
 	on, err := bus.Open(harness.Context(t), bus.Config{Options: []nats.Option{server.InProcess()}})
-	harness.WantError(t, "open without keys", err, nil)
+	runtest.WantError(t, "open without keys", err, nil)
 	t.Cleanup(on.Close)
 	return on
 }

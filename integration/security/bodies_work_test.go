@@ -33,18 +33,18 @@ func TestNodeWithoutKeyLeavesWork(t *testing.T) {
 	f.AwaitPolling("the node without the key returned the wake twice", func() bool {
 		return logs.FilterMessage("left to a node with the key of the session").Len() >= 2
 	})
-	harness.Equal(t, "commits", f.LastSeq(id), last)
-	harness.Equal(t, "wake", f.HasWake(id), true)
-	harness.Equal(t, "model calls", len(f.Requested), 0)
+	runtest.Equal(t, "commits", f.LastSeq(id), last)
+	runtest.Equal(t, "wake", f.HasWake(id), true)
+	runtest.Equal(t, "model calls", len(f.Requested), 0)
 	_, err := f.Bus.DeadLetter(f.Ctx, id)
 	runtest.WantError(t, "dead letter", err, bus.ErrNotFound)
 	trial, err := f.Bus.Trial(f.Ctx, bus.TrialKey{Session: id, Of: bus.TrialFold})
-	harness.WantError(t, "trial", err, nil)
-	harness.Equal(t, "counted attempts", trial.Count, int64(0))
+	runtest.WantError(t, "trial", err, nil)
+	runtest.Equal(t, "counted attempts", trial.Count, int64(0))
 	_, err = n.Host().Submit(f.Ctx, id, harness.TurnRequest("t2", "more"))
 	runtest.WantError(t, "submit at the node without the key", err, events.ErrLocked)
 	f.JoinOn(bustest.OpenWith(t, server, bustest.Keys(t)), workers.Config{})
-	harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
 }
 
 // TestRedactEncryptedSession redacts an encrypted session: it needs the key, and the tree stays the same.
@@ -54,10 +54,10 @@ func TestRedactEncryptedSession(t *testing.T) {
 	b := harness.StartWith(t, server, bustest.OpenWith(t, server, bustest.Keys(t)))
 	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, said("text", 0))
-	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "done"), nil)
+	runtest.WantError(t, "close", b.CloseSession(b.Ctx, id, "done"), nil)
 	tree := func(on *bus.Bus) (tree proof.Tree) {
 		for e, err := range on.Log().Read(b.Ctx, id, 1) {
-			harness.WantError(t, "read", err, nil)
+			runtest.WantError(t, "read", err, nil)
 			tree.Append(events.CommitHash(e.Data))
 		}
 		return tree
@@ -67,10 +67,10 @@ func TestRedactEncryptedSession(t *testing.T) {
 	_, err := b.NewHost(without).Redact(b.Ctx, id, []string{"graph.appended"}, "asked to")
 	runtest.WantError(t, "without the key", err, events.ErrLocked)
 	done, err := b.Redact(b.Ctx, id, []string{"graph.appended"}, "asked to")
-	harness.WantError(t, "redact", err, nil)
-	harness.Equal(t, "replaced", done.Events, int64(1))
-	harness.DeepEqual(t, "tree", tree(without), before)
-	harness.Equal(t, "redacted", b.StateOf(id).Redacted > 0, true)
+	runtest.WantError(t, "redact", err, nil)
+	runtest.Equal(t, "replaced", done.Events, int64(1))
+	runtest.DeepEqual(t, "tree", tree(without), before)
+	runtest.Equal(t, "redacted", b.StateOf(id).Redacted > 0, true)
 }
 
 // TestBodiesAfterRotation: nodes with a newer first key read what the older one encrypted, blobs too, and find a body that is
@@ -82,27 +82,27 @@ func TestBodiesAfterRotation(t *testing.T) {
 	b, hot, cold := bodySessions(t, server, bustest.OpenWith(t, server, first))
 	want := harness.EncodeState(t, b.StateOf(hot))
 	both, id, err := first.Add()
-	harness.WantError(t, "add", err, nil)
+	runtest.WantError(t, "add", err, nil)
 	second, err := both.Use(id)
-	harness.WantError(t, "use", err, nil)
+	runtest.WantError(t, "use", err, nil)
 	on := bustest.OpenWith(t, server, second)
 	h := b.NewHost(on)
 	for _, id := range []events.SessionID{hot, cold} {
 		s, err := h.State(b.Ctx, id)
-		harness.WantError(t, "state", err, nil)
-		harness.WantError(t, "check", s.Check(), nil)
+		runtest.WantError(t, "state", err, nil)
+		runtest.WantError(t, "check", s.Check(), nil)
 	}
 	s, err := h.State(b.Ctx, hot)
-	harness.WantError(t, "state", err, nil)
-	harness.DeepEqual(t, "state after the rotation", harness.EncodeState(t, s), want)
+	runtest.WantError(t, "state", err, nil)
+	runtest.DeepEqual(t, "state after the rotation", harness.EncodeState(t, s), want)
 	body := []byte(said("attachment", 300_000))
 	ref, err := on.PutBlob(b.Ctx, body)
-	harness.WantError(t, "put again", err, nil)
+	runtest.WantError(t, "put again", err, nil)
 	got, err := on.Blob(b.Ctx, ref)
-	harness.WantError(t, "read", err, nil)
-	harness.DeepEqual(t, "body", got, body)
+	runtest.WantError(t, "read", err, nil)
+	runtest.DeepEqual(t, "body", got, body)
 	_, err = h.Submit(b.Ctx, cold, harness.TurnRequest("late", "go on"))
-	harness.WantError(t, "submit to the cold session", err, nil)
+	runtest.WantError(t, "submit to the cold session", err, nil)
 	old, err := bus.Open(b.Ctx, bus.Config{Options: []nats.Option{server.InProcess()}, Keys: first})
 	if err == nil {
 		old.Close()

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 )
 
@@ -44,34 +43,34 @@ func TestCertificatesAtOnce(t *testing.T) {
 	pair := func(name string) {
 		t.Helper()
 		_, err := tls.LoadX509KeyPair(d.certs(name+".pem"), d.certs(name+".key"))
-		harness.WantError(t, "certificate and key of "+name, err, nil)
+		runtest.WantError(t, "certificate and key of "+name, err, nil)
 	}
-	harness.Equal(t, "runs that make the authorities", atOnce("authorities"), 1)
+	runtest.Equal(t, "runs that make the authorities", atOnce("authorities"), 1)
 	pair("clients-ca")
 	pair("routes-ca")
 	for range 3 {
-		harness.Equal(t, "runs that make the user's certificate", atOnce("user", "node@acme"), 6)
+		runtest.Equal(t, "runs that make the user's certificate", atOnce("user", "node@acme"), 6)
 		pair("node-at-acme")
 	}
 	d.noRemains()
 	_, err := os.Stat(d.certs("lock"))
-	harness.Equal(t, "the lock is gone", errors.Is(err, fs.ErrNotExist), true)
+	runtest.Equal(t, "the lock is gone", errors.Is(err, fs.ErrNotExist), true)
 }
 
 // TestCertificatesOfDeadRun has the lock of a run that was killed: the next one refuses, names the lock, and changes nothing.
 func TestCertificatesOfDeadRun(t *testing.T) {
 	t.Parallel()
 	d := install(t)
-	harness.WantError(t, "lock", os.MkdirAll(d.certs("lock"), 0o700), nil)
+	runtest.WantError(t, "lock", os.MkdirAll(d.certs("lock"), 0o700), nil)
 	before := filesBelow(t, d.certs(""))
 	run := exec.Command("sh", filepath.Join(d.dir, "make-certs.sh"), "authorities") //nolint:gosec // of this test
 	run.Env = append(os.Environ(), "LOCK_SECONDS=0")
 	out, err := run.CombinedOutput()
-	harness.Equal(t, "exit code", run.ProcessState.ExitCode(), 1)
+	runtest.Equal(t, "exit code", run.ProcessState.ExitCode(), 1)
 	if !strings.Contains(string(out), "if none does, remove "+d.certs("lock")) {
 		t.Errorf("got %v, %s, want the lock named", err, out)
 	}
-	harness.Equal(t, "files", filesBelow(t, d.certs("")), before)
+	runtest.Equal(t, "files", filesBelow(t, d.certs("")), before)
 }
 
 // TestCertificatesOfEndedRun ends a run at each move of a file. The next run, for another user, leaves a certificate beside its key, each time,
@@ -80,31 +79,31 @@ func TestCertificatesOfEndedRun(t *testing.T) {
 	t.Parallel()
 	runtest.Tools(t, nil, "openssl")
 	data, err := os.ReadFile(filepath.Join("..", "..", "deploy", "nats", "make-certs.sh"))
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	for _, signal := range []string{"KILL", "TERM"} {
 		for _, lines := range [][]string{{"authorities"}, {"authorities", "user node@acme"}} {
 			line := lines[len(lines)-1]
 			for last, moves := false, 1; !last; moves++ {
 				dir := t.TempDir()
-				harness.WantError(t, "write", os.WriteFile(filepath.Join(dir, "make-certs.sh"), data, 0o700), nil) //nolint:gosec // a script
+				runtest.WantError(t, "write", os.WriteFile(filepath.Join(dir, "make-certs.sh"), data, 0o700), nil) //nolint:gosec // a script
 				for _, before := range append(lines[:len(lines)-1:len(lines)-1], lines[1:]...) {                   // there is a pair to replace
 					run(t, dir, "make-certs.sh", strings.Fields(before)...)
 				}
 				last = !endAtMove(t, dir, signal, moves, strings.Fields(line))
-				harness.WantError(t, "remove the lock", os.RemoveAll(filepath.Join(dir, "certs", "lock")), nil)
+				runtest.WantError(t, "remove the lock", os.RemoveAll(filepath.Join(dir, "certs", "lock")), nil)
 				if line == "authorities" && !last {
 					run(t, dir, "make-certs.sh", authoritiesLeft(dir)...)
 				}
 				run(t, dir, "make-certs.sh", "user", "host@acme")
 				keys, err := filepath.Glob(filepath.Join(dir, "certs", "*.key"))
-				harness.WantError(t, "list", err, nil)
+				runtest.WantError(t, "list", err, nil)
 				for _, key := range keys {
 					_, err := tls.LoadX509KeyPair(strings.TrimSuffix(key, "key")+"pem", key)
-					harness.WantError(t, signal+" at move "+strconv.Itoa(moves)+" of "+line+": "+filepath.Base(key), err, nil)
+					runtest.WantError(t, signal+" at move "+strconv.Itoa(moves)+" of "+line+": "+filepath.Base(key), err, nil)
 				}
 				rest, err := filepath.Glob(filepath.Join(dir, "certs", "*.??????"))
-				harness.WantError(t, "list", err, nil)
-				harness.EqualLists(t, "remains", rest, nil)
+				runtest.WantError(t, "list", err, nil)
+				runtest.EqualLists(t, "remains", rest, nil)
 				if moves > 8 {
 					t.Fatal("got more moves than files")
 				}
@@ -126,9 +125,9 @@ func endAtMove(t *testing.T, dir, signal string, move int, args []string) bool {
 	t.Helper()
 	bin := t.TempDir()
 	mv, err := exec.LookPath("mv")
-	harness.WantError(t, "mv", err, nil)
+	runtest.WantError(t, "mv", err, nil)
 	text := fmt.Sprintf("#!/bin/sh\necho >>%[1]s/n\nif [ $(wc -l <%[1]s/n) -eq %[2]d ]; then kill -%[3]s $PPID; exit 1; fi\nexec %[4]s \"$@\"\n", bin, move, signal, mv)
-	harness.WantError(t, "write", os.WriteFile(filepath.Join(bin, "mv"), []byte(text), 0o700), nil) //nolint:gosec // a script
+	runtest.WantError(t, "write", os.WriteFile(filepath.Join(bin, "mv"), []byte(text), 0o700), nil) //nolint:gosec // a script
 	c := exec.Command("sh", append([]string{filepath.Join(dir, "make-certs.sh")}, args...)...)      //nolint:gosec // of this test
 	c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 	out, err := c.CombinedOutput()

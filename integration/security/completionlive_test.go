@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/integration/internal/httpbody"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
@@ -47,7 +48,7 @@ func serveStreaming(t *testing.T, s streamingModel, scopes map[string]api.Reach)
 func (n *natsAPI) clientOf(user string) *client.Client {
 	n.T.Helper()
 	c, err := client.New(client.Config{Bus: n.deployed.open(bus.OpenReader, n.deployed.config(user)), Logger: zaptest.NewLogger(n.T)})
-	harness.WantError(n.T, "client", err, nil)
+	runtest.WantError(n.T, "client", err, nil)
 	return c
 }
 
@@ -81,8 +82,8 @@ func TestCompletionStreamEndsWithItsClient(t *testing.T) {
 		"http": func() {
 			stream := d.OpenStreamWith("writer", http.MethodPost, "/v1/sessions/s1/completions/stream", harness.CompletionBody)
 			m, err := stream.Next()
-			harness.WantError(t, "next", err, nil)
-			harness.Equal(t, "delta", m.Data, `{"kind":"text","text":"half "}`)
+			runtest.WantError(t, "next", err, nil)
+			runtest.Equal(t, "delta", m.Data, `{"kind":"text","text":"half "}`)
 			stream.Close()
 		},
 	} {
@@ -90,7 +91,7 @@ func TestCompletionStreamEndsWithItsClient(t *testing.T) {
 		harness.Receive(n.System, "end of the call over "+name, ended)
 		disconnected.Wait()
 	}
-	harness.Equal(t, "ledger", len(n.StateOf("s1").Ledger), 0)
+	runtest.Equal(t, "ledger", len(n.StateOf("s1").Ledger), 0)
 }
 
 // TestCompletionStreamReachesItsCallerOnly has a user stream a completion while others subscribe to every subject that they
@@ -113,19 +114,19 @@ func TestCompletionStreamReachesItsCallerOnly(t *testing.T) {
 		nc := n.deployed.conn(user, nats.ErrorHandler(refused.Handler))
 		for _, subject := range subjects {
 			_, err := nc.ChanSubscribe(subject, received)
-			harness.WantError(t, "subscribe", err, nil)
+			runtest.WantError(t, "subscribe", err, nil)
 		}
-		harness.WantError(t, "flush", nc.Flush(), nil)
+		runtest.WantError(t, "flush", nc.Flush(), nil)
 		m := &nats.Msg{Subject: "lash.api.complete", Reply: nc.NewRespInbox(), Header: nats.Header{"Lash-Stream": {"x"}}}
 		if user == "host@acme" { // a user of the API who lacks the right
 			_, err := n.clientOf(user).Complete(n.Ctx, "s1", plugin.CompletionRequest{
 				Messages: harness.CompletionOf("a title?").Messages, Stream: func(plugin.CompletionDelta) { t.Error("got a delta without the right to write") },
 			}, "title")
-			harness.WantError(t, "complete without the right", err, api.ErrForbidden)
+			runtest.WantError(t, "complete without the right", err, api.ErrForbidden)
 			continue
 		}
-		harness.WantError(t, "publish", nc.PublishMsg(m), nil)
-		harness.WantError(t, "flush", nc.Flush(), nil)
+		runtest.WantError(t, "publish", nc.PublishMsg(m), nil)
+		runtest.WantError(t, "flush", nc.Flush(), nil)
 	}
 	n.AwaitPolling("the refusals", func() bool { // one of each server's list of errors; an auditor may send no request
 		return slices.ContainsFunc(refused.All(), func(s string) bool {
@@ -136,10 +137,10 @@ func TestCompletionStreamReachesItsCallerOnly(t *testing.T) {
 	req := harness.CompletionOf("a title?")
 	req.Stream = func(d plugin.CompletionDelta) { got.WriteString(d.Text) }
 	c, err := n.clientOf("alice@acme").Complete(n.Ctx, "s1", req, "title")
-	harness.WantError(t, "complete", err, nil)
-	harness.Equal(t, "text", c.Text, strings.Repeat(secret, 20))
-	harness.Equal(t, "streamed", got.String(), c.Text)
-	harness.EqualLists(t, "ledger", n.StateOf("s1").Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "", 10, 5)})
+	runtest.WantError(t, "complete", err, nil)
+	runtest.Equal(t, "text", c.Text, strings.Repeat(secret, 20))
+	runtest.Equal(t, "streamed", got.String(), c.Text)
+	runtest.EqualLists(t, "ledger", n.StateOf("s1").Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "", 10, 5)})
 	for commits := 0; commits == 0; { // of the completion: anything sent before it would have arrived before
 		m := harness.Receive(n.System, "the commit", received)
 		if strings.HasPrefix(m.Subject, "lash.live.s1.") && strings.Contains(string(m.Data), "model.completed") {
@@ -163,12 +164,12 @@ func TestCompletionStreamOverHTTP(t *testing.T) {
 	last := func(s *harness.Stream) (text string, m harness.Message) {
 		for {
 			m, err := s.Next()
-			harness.WantError(t, "next", err, nil)
+			runtest.WantError(t, "next", err, nil)
 			if m.Name != "delta" {
 				return text, m
 			}
 			var piece httpbody.CompletionDelta
-			harness.WantError(t, "delta", json.Unmarshal([]byte(m.Data), &piece), nil)
+			runtest.WantError(t, "delta", json.Unmarshal([]byte(m.Data), &piece), nil)
 			if text += piece.Text; piece.Reset {
 				text = ""
 			}
@@ -181,16 +182,16 @@ func TestCompletionStreamOverHTTP(t *testing.T) {
 	d.WantProblem(422, "completion_failed", "POST", path, harness.CompletionBody)
 	d.WantProblem(400, "invalid", "POST", path, `{"messages":[]}`)
 	d.WantProblem(404, "no_session", "POST", "/v1/sessions/s9/completions/stream", harness.CompletionBody)
-	harness.Equal(t, "without the right", d.Send("reader", "POST", path, harness.CompletionBody).Status, 403)
+	runtest.Equal(t, "without the right", d.Send("reader", "POST", path, harness.CompletionBody).Status, 403)
 
 	speaker = func(_ context.Context, sink func(llm.Delta)) (llm.Response, error) {
 		sink(harness.TextDelta("half "))
 		return llm.Response{}, &llm.Error{Kind: llm.KindRequest, Message: "no"}
 	}
 	text, m := last(d.OpenStreamWith("writer", http.MethodPost, path, harness.CompletionBody))
-	harness.Equal(t, "text before the problem", text, "half ")
-	harness.Equal(t, "last event", m.Name, "problem")
-	harness.Equal(t, "code", strings.Contains(m.Data, `"code":"completion_failed"`), true)
+	runtest.Equal(t, "text before the problem", text, "half ")
+	runtest.Equal(t, "last event", m.Name, "problem")
+	runtest.Equal(t, "code", strings.Contains(m.Data, `"code":"completion_failed"`), true)
 
 	tries := 0
 	speaker = func(_ context.Context, sink func(llm.Delta)) (llm.Response, error) {
@@ -202,12 +203,12 @@ func TestCompletionStreamOverHTTP(t *testing.T) {
 		return harness.StreamedReply("right")
 	}
 	text, m = last(d.OpenStreamWith("writer", http.MethodPost, path, harness.CompletionBody, "Idempotency-Key", "k"))
-	harness.Equal(t, "text", text, "right")
-	harness.Equal(t, "last event", m.Name, "result")
-	harness.Equal(t, "result", m.Data, strings.TrimSpace(string(d.Want(200, "POST", "/v1/sessions/s1/completions", harness.CompletionBody, "Idempotency-Key", "k").Body)))
+	runtest.Equal(t, "text", text, "right")
+	runtest.Equal(t, "last event", m.Name, "result")
+	runtest.Equal(t, "result", m.Data, strings.TrimSpace(string(d.Want(200, "POST", "/v1/sessions/s1/completions", harness.CompletionBody, "Idempotency-Key", "k").Body)))
 	text, again := last(d.OpenStreamWith("writer", http.MethodPost, path, harness.CompletionBody, "Idempotency-Key", "k"))
-	harness.Equal(t, "the same with its key", again, m)
-	harness.Equal(t, "which is not streamed again", text, "")
+	runtest.Equal(t, "the same with its key", again, m)
+	runtest.Equal(t, "which is not streamed again", text, "")
 	d.WantProblem(409, "different_content", "POST", path, strings.Replace(harness.CompletionBody, "aside", "else", 1), "Idempotency-Key", "k")
 
 	const pieces = 16 // more than a connection holds
@@ -221,8 +222,8 @@ func TestCompletionStreamOverHTTP(t *testing.T) {
 	slow := d.OpenStreamWith("writer", http.MethodPost, path, harness.CompletionBody)
 	n.AwaitPolling("the completion in the history", func() bool { return len(n.History("s1")) > before })
 	text, m = last(slow)
-	harness.Equal(t, "text that was read late", len(text), pieces*len(long))
-	harness.Equal(t, "last event", m.Name, "result")
+	runtest.Equal(t, "text that was read late", len(text), pieces*len(long))
+	runtest.Equal(t, "last event", m.Name, "result")
 
 	speaker = func(ctx context.Context, sink func(llm.Delta)) (llm.Response, error) {
 		sink(harness.TextDelta("half "))
@@ -231,13 +232,13 @@ func TestCompletionStreamOverHTTP(t *testing.T) {
 	}
 	open := d.OpenStreamWith("writer", http.MethodPost, path, harness.CompletionBody)
 	_, err := open.Next()
-	harness.WantError(t, "next", err, nil)
+	runtest.WantError(t, "next", err, nil)
 	now, cancel := context.WithCancel(n.Ctx)
 	cancel()
 	d.Server.Stop(now)
 	_, m = last(open)
-	harness.Equal(t, "last event", m.Name, "problem")
-	harness.Equal(t, "code", strings.Contains(m.Data, `"code":"cancelled"`), true)
+	runtest.Equal(t, "last event", m.Name, "problem")
+	runtest.Equal(t, "code", strings.Contains(m.Data, `"code":"cancelled"`), true)
 	_, err = open.Next()
-	harness.Equal(t, "nothing after it", err != nil, true)
+	runtest.Equal(t, "nothing after it", err != nil, true)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -57,7 +58,7 @@ func contents(t *testing.T) []privileged {
 	nodes := []api.AppendNode{{Message: &events.Message{Role: events.RoleUser, Parts: small(11)}}, {Message: &system}}
 	const given = `[{"message":{"role":"user","parts":[{"type":"text","text":"x"}]}},{"message":{"role":"system","parts":[{"type":"text","text":"x"}]}}]`
 	head, _, err := projector.New("elsewhere").Snapshot()
-	harness.WantError(t, "snapshot", err, nil)
+	runtest.WantError(t, "snapshot", err, nil)
 	create := func(more string) string { return `/v1/sessions {"id":"NEW","parent":"SESSION",` + more + `}` }
 	fork := func(more string) string { return `/v1/sessions/SESSION/fork {"id":"NEW",` + more + `}` }
 	turn := func(more string) string { return `/v1/sessions/SESSION/turns {"id":"NEW","text":"x",` + more + `}` }
@@ -143,9 +144,9 @@ func TestContentNeedsConfigure(t *testing.T) {
 					id, fresh := events.SessionID(fmt.Sprintf("s-%d-%s", i, transport)), events.SessionID(fmt.Sprintf("n-%d-%s", i, transport))
 					owner := api.WithRequestMeta(d.Ctx, api.RequestMeta{Actor: "owner"})
 					_, err := d.Create(owner, api.CreateRequest{ID: id})
-					harness.WantError(t, "create", err, nil)
+					runtest.WantError(t, "create", err, nil)
 					rights := []events.SessionRight{events.GrantRead, events.GrantWrite}
-					harness.WantError(t, "grant", d.Grant(d.Ctx, id, api.GrantRequest{To: caller, Rights: rights}), nil)
+					runtest.WantError(t, "grant", d.Grant(d.Ctx, id, api.GrantRequest{To: caller, Rights: rights}), nil)
 					before, from := d.LastSeq(id), id
 					if !tc.parent && c.op == operation.Create.Name {
 						from = ""
@@ -165,20 +166,20 @@ func TestContentNeedsConfigure(t *testing.T) {
 						a := d.Send("carol", map[bool]string{false: "POST", true: "PUT"}[put], path, strings.ReplaceAll(body, "SESSION", string(from)))
 						if a.Status >= 300 {
 							code, message = a.Field("code"), a.Field("detail")
-							harness.Equal(t, "status", a.Status, 403)
+							runtest.Equal(t, "status", a.Status, 403)
 						}
 					default:
 						continue
 					}
 					what := fmt.Sprintf("%s of %s over %s", c.field, c.op, transport)
 					if tc.allowed {
-						harness.Equal(t, what, code+message, "")
+						runtest.Equal(t, what, code+message, "")
 						continue
 					}
 					if code != "forbidden" || !strings.Contains(message, c.field+": ") {
 						t.Errorf("%s: got %q %q, want the field forbidden", what, code, message)
 					}
-					harness.Equal(t, "commits after "+what, d.LastSeq(id), before)
+					runtest.Equal(t, "commits after "+what, d.LastSeq(id), before)
 					d.WantNoSession(fresh)
 				}
 			}
@@ -207,7 +208,7 @@ func TestUnknownProtocolIsRefused(t *testing.T) {
 				t.Errorf("%v: got %s, want %s in it", ask, got.Body, want)
 			}
 		}
-		harness.Equal(t, "when to come again", got.Header.Get("Retry-After"), "")
+		runtest.Equal(t, "when to come again", got.Header.Get("Retry-After"), "")
 	}
 	for _, ask := range [][3]string{
 		{"GET", old + "/tools", ""},
@@ -221,7 +222,7 @@ func TestUnknownProtocolIsRefused(t *testing.T) {
 		}
 	}
 	b.WantNoSession("never")
-	harness.Equal(t, "commits", b.LastSeq(id), before)
+	runtest.Equal(t, "commits", b.LastSeq(id), before)
 	d.Want(204, "PATCH", old, `{"protocol":"standard"}`)
 	d.Want(200, "GET", old+"/tools", "")
 }

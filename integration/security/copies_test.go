@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/operation"
@@ -43,7 +44,7 @@ func TestCopyKeepsRestrictions(t *testing.T) {
 			for by, send := range map[string]func(api.CreateRequest) string{
 				"host": func(req api.CreateRequest) string {
 					_, err := d.Create(api.WithCaller(d.Ctx, api.Caller{Name: "bob", Reach: reach}, create, ""), req)
-					harness.WantError(t, "create", err, nil)
+					runtest.WantError(t, "create", err, nil)
 					return ""
 				},
 				"nats": func(req api.CreateRequest) string {
@@ -65,7 +66,7 @@ func TestCopyKeepsRestrictions(t *testing.T) {
 				}
 				what := fmt.Sprintf("%s of %s by %s", name, scope, by)
 				req.ID = events.SessionID(name + "-" + by)
-				harness.Equal(t, what, send(req), "")
+				runtest.Equal(t, what, send(req), "")
 				want := restricted
 				if req.At > 0 && scope.Has(api.RightConfigure) {
 					want = free
@@ -75,9 +76,9 @@ func TestCopyKeepsRestrictions(t *testing.T) {
 		}
 
 		head, _, err := restricted.Clone().Snapshot()
-		harness.WantError(t, "snapshot", err, nil)
+		runtest.WantError(t, "snapshot", err, nil)
 		a := d.Send("carol", "POST", "/v1/sessions", `{"id":"own","start":"snapshot","snapshot":{"head":"`+base64.StdEncoding.EncodeToString(head)+`"}}`)
-		harness.Equal(t, "snapshot by "+string(scope), a.Status == 201, scope.Has(api.RightConfigure))
+		runtest.Equal(t, "snapshot by "+string(scope), a.Status == 201, scope.Has(api.RightConfigure))
 		if a.Status == 201 {
 			harness.EqualSettings(t, "snapshot", d.StateOf("own"), restricted)
 		}

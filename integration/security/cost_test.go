@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -96,7 +97,7 @@ func TestReadsOfOtherCost(t *testing.T) {
 		{"DIRECT.GET.KV_lash-sessions.$KV.lash-sessions.s1", `{"no_hdr":true}`, "subject"},
 	} {
 		m, err := alice.RequestWithContext(b.Ctx, "$JS.API."+r[0], []byte(r[1]))
-		harness.WantError(t, r[0]+" "+r[1], err, nil)
+		runtest.WantError(t, r[0]+" "+r[1], err, nil)
 		refusal := ""
 		if m.Header.Get("Status") == "400" {
 			refusal = m.Header.Get("Description")
@@ -127,27 +128,27 @@ func TestFloodOfReads(t *testing.T) {
 	inbox := alice.NewRespInbox()
 	busy := make(chan *nats.Msg, 1<<16)
 	_, err := alice.ChanSubscribe(inbox, busy)
-	harness.WantError(t, "subscribe", err, nil)
+	runtest.WantError(t, "subscribe", err, nil)
 	refused := false
 	for !refused {
 		for range 1000 {
-			harness.WantError(t, "publish", alice.PublishRequest("$JS.API.STREAM.NAMES", inbox, []byte(`{"offset":0,"subject":"lash.s.>"}`)), nil)
+			runtest.WantError(t, "publish", alice.PublishRequest("$JS.API.STREAM.NAMES", inbox, []byte(`{"offset":0,"subject":"lash.s.>"}`)), nil)
 		}
 		for range 1000 {
 			refused = harness.Receive(b, "an answer", busy).Header.Get("Status") == "503" || refused
 		}
 	}
 	for range 1000 {
-		harness.WantError(t, "publish", alice.PublishRequest("$JS.API.STREAM.NAMES", inbox, []byte(`{"offset":0,"subject":"lash.s.>"}`)), nil)
+		runtest.WantError(t, "publish", alice.PublishRequest("$JS.API.STREAM.NAMES", inbox, []byte(`{"offset":0,"subject":"lash.s.>"}`)), nil)
 	}
 	other := d.open(bus.OpenReader, d.config("host@acme"))
 	var ids []events.SessionID
 	for id, err := range other.Sessions(b.Ctx) {
-		harness.WantError(t, "sessions of another user", err, nil)
+		runtest.WantError(t, "sessions of another user", err, nil)
 		ids = append(ids, id)
 	}
-	harness.Equal(t, "sessions of another user", fmt.Sprint(ids), "[s1]")
-	harness.Equal(t, "turn", b.RunTurn("s1", "t1", harness.Text("hello")).Text, "one")
+	runtest.Equal(t, "sessions of another user", fmt.Sprint(ids), "[s1]")
+	runtest.Equal(t, "turn", b.RunTurn("s1", "t1", harness.Text("hello")).Text, "one")
 	if !slices.ContainsFunc(logs.FilterMessage("a read is refused").All(), func(l observer.LoggedEntry) bool { return l.ContextMap()["user"] == "alice@acme" }) {
 		t.Error("log: got no line about alice@acme")
 	}
@@ -160,18 +161,18 @@ func (d *deployment) serveAuditsByProcess(replay, tenant string) {
 	base := d.certs("reader-at-" + tenant)
 	cmd := exec.CommandContext(d.t.Context(), replay, "ui", "--auditors", "--nats", d.ns.ClientURL(), "--tls-ca", d.clients.pem, "--tls-cert", base+".pem", "--tls-key", base+".key", "--inbox", "_INBOX.reader") //nolint:gosec // arguments of tests
 	out, err := cmd.StdoutPipe()
-	harness.WantError(d.t, "pipe", err, nil)
-	harness.WantError(d.t, "start", cmd.Start(), nil)
+	runtest.WantError(d.t, "pipe", err, nil)
+	runtest.WantError(d.t, "start", cmd.Start(), nil)
 	d.t.Cleanup(func() { _ = cmd.Wait() }) // the test's context has ended
 	line, err := bufio.NewReader(out).ReadString('\n')
-	harness.WantError(d.t, "first line", err, nil)
-	harness.Equal(d.t, "first line", line, "serving the reads of auditors; stop with ctrl-c\n")
+	runtest.WantError(d.t, "first line", err, nil)
+	runtest.Equal(d.t, "first line", line, "serving the reads of auditors; stop with ctrl-c\n")
 }
 
 // serveAudits answers the reads of auditors, as lash-replay ui --auditors does.
 func (d *deployment) serveAudits(reader bus.Config) {
 	d.t.Helper()
 	stop, err := d.open(bus.OpenReader, reader).ServeReads(bus.Auditors, 4)
-	harness.WantError(d.t, "serve", err, nil)
+	runtest.WantError(d.t, "serve", err, nil)
 	d.t.Cleanup(stop)
 }

@@ -142,7 +142,7 @@ func providerReads(t *testing.T, data []byte, vendor string) error {
 		} else {
 			provider, err = anthropic.New(anthropic.Config{APIKey: "k", BaseURL: server.URL})
 		}
-		harness.WantError(t, "provider", err, nil)
+		runtest.WantError(t, "provider", err, nil)
 		_, last = provider.Complete(t.Context(), llm.Request{Model: "m", Messages: []events.Message{{Role: events.RoleUser, Parts: []events.Part{harness.Text("hi")}}}}, nil)
 		server.Close()
 		if last == nil {
@@ -178,13 +178,13 @@ func TestDeepRequests(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	for _, depth := range depths() {
 		deep := harness.Nest(depth, "[", "", "]")
-		harness.WantError(t, "protocol options", b.SetProtocolOptions(b.Ctx, id, deep, true), events.ErrTooLarge)
+		runtest.WantError(t, "protocol options", b.SetProtocolOptions(b.Ctx, id, deep, true), events.ErrTooLarge)
 		for _, path := range []string{"/v1/sessions", "/v1/sessions/" + string(id) + "/turns", "/v1/sessions/" + string(id) + "/inputs"} {
 			req, err := http.NewRequestWithContext(b.Ctx, http.MethodPost, d.URL+path, bytes.NewReader(harness.Nest(depth, `{"a":`, "1", "}")))
-			harness.WantError(t, "request", err, nil)
+			runtest.WantError(t, "request", err, nil)
 			req.Header.Set("Authorization", "Bearer admin"+harness.TokenSecret)
 			got, err := d.Client.Do(req)
-			harness.WantError(t, "post", err, nil)
+			runtest.WantError(t, "post", err, nil)
 			_ = got.Body.Close()
 			if got.StatusCode < 400 || got.StatusCode >= 500 {
 				t.Errorf("%s, %d deep: got %s, want a refusal", path, depth, got.Status)

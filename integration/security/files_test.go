@@ -21,17 +21,17 @@ func TestServerFiles(t *testing.T) {
 	const cluster = 10 * time.Second
 	for file, synced := range map[string]time.Duration{"server.conf": 0, "cluster/s1.conf": cluster, "cluster/s2.conf": cluster, "cluster/s3.conf": cluster} {
 		opts, err := server.ProcessConfigFile(filepath.Join(d.dir, file))
-		harness.WantError(t, file, err, nil)
-		if harness.Equal(t, file+": fsync on every write", opts.SyncAlways, synced == 0); synced > 0 {
-			harness.Equal(t, file+": fsync", opts.SyncInterval, synced)
+		runtest.WantError(t, file, err, nil)
+		if runtest.Equal(t, file+": fsync on every write", opts.SyncAlways, synced == 0); synced > 0 {
+			runtest.Equal(t, file+": fsync", opts.SyncInterval, synced)
 		}
-		harness.Equal(t, file+": largest message", opts.MaxPayload, 1<<20)
-		harness.Equal(t, file+": users by certificate", opts.TLSMap, true)
-		harness.Equal(t, file+": monitoring", opts.HTTPHost, "127.0.0.1")
-		harness.Equal(t, file+": system account", opts.SystemAccount, "SYS")
-		harness.Equal(t, file+": users without permissions", len(opts.Users)-withPermissions(opts), 1) // that of the system account
+		runtest.Equal(t, file+": largest message", opts.MaxPayload, 1<<20)
+		runtest.Equal(t, file+": users by certificate", opts.TLSMap, true)
+		runtest.Equal(t, file+": monitoring", opts.HTTPHost, "127.0.0.1")
+		runtest.Equal(t, file+": system account", opts.SystemAccount, "SYS")
+		runtest.Equal(t, file+": users without permissions", len(opts.Users)-withPermissions(opts), 1) // that of the system account
 		for _, u := range opts.Users {
-			harness.Equal(t, file+": password of "+u.Username, u.Password, "")
+			runtest.Equal(t, file+": password of "+u.Username, u.Password, "")
 		}
 	}
 }
@@ -54,11 +54,11 @@ func TestSystemdUnits(t *testing.T) {
 	for _, name := range []string{"nats-server@cluster-s1.service", "lash-node@acme.service", "lash-reader@acme.service"} {
 		template := regexp.MustCompile(`@.*\.`).ReplaceAllString(name, "@.")
 		data, err := os.ReadFile(filepath.Join("..", "..", "deploy", "nats", "systemd", template))
-		harness.WantError(t, "read", err, nil)
+		runtest.WantError(t, "read", err, nil)
 		unit := filepath.Join(dir, name)
-		harness.WantError(t, "write", os.WriteFile(unit, program.ReplaceAll(data, []byte("/bin/true")), 0o600), nil)
+		runtest.WantError(t, "write", os.WriteFile(unit, program.ReplaceAll(data, []byte("/bin/true")), 0o600), nil)
 		out, err := exec.CommandContext(harness.Context(t), "systemd-analyze", "verify", "--man=no", unit).CombinedOutput() //nolint:gosec // it is the test's own
-		harness.WantError(t, name, err, nil)
-		harness.Equal(t, name, string(out), "")
+		runtest.WantError(t, name, err, nil)
+		runtest.Equal(t, name, string(out), "")
 	}
 }

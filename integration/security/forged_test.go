@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/archive"
 )
@@ -37,10 +38,10 @@ func TestForgedPlainCommit(t *testing.T) {
 	b.RunTurn(id, "ta", harness.Text("question"))
 	last := b.LastSeq(id)
 	data, err := events.Encode(forgedPlain(id))
-	harness.WantError(t, "encode", err, nil)
+	runtest.WantError(t, "encode", err, nil)
 	msg := &nats.Msg{Subject: "lash.s." + string(id) + ".turn", Data: data, Header: nats.Header{"Nats-Msg-Id": {"forged"}}}
 	_, err = b.JetStream().PublishMsg(b.Ctx, msg)
-	harness.WantError(t, "publish", err, nil)
+	runtest.WantError(t, "publish", err, nil)
 	h := b.NewHost(bustest.OpenWith(t, server, keys))
 	for _, door := range []struct {
 		what string
@@ -57,17 +58,17 @@ func TestForgedPlainCommit(t *testing.T) {
 			t.Errorf("%s: got %v, want that the commit is forged", door.what, err)
 		}
 	}
-	harness.Equal(t, "commits", b.LastSeq(id), last+1)
+	runtest.Equal(t, "commits", b.LastSeq(id), last+1)
 
 	var file bytes.Buffer
 	w, err := events.NewArchiveWriter(&file, id, 1)
-	harness.WantError(t, "archive", err, nil)
+	runtest.WantError(t, "archive", err, nil)
 	for e, err := range openWithout(t, server).Log().Read(b.Ctx, id, 1) {
-		harness.WantError(t, "read", errors.Join(err, w.Commit(e)), nil)
+		runtest.WantError(t, "read", errors.Join(err, w.Commit(e)), nil)
 	}
-	harness.WantError(t, "archive", w.Close(), nil)
+	runtest.WantError(t, "archive", w.Close(), nil)
 	a, err := events.ReadArchive(&file, 1<<20)
-	harness.WantError(t, "read archive", err, nil)
+	runtest.WantError(t, "read archive", err, nil)
 	other := bustest.OpenWith(t, bustest.Server(t, busembed.Config{}), keys)
 	if _, err := archive.Restore(b.Ctx, other, a); !errors.Is(err, events.ErrMalformed) || !strings.Contains(err.Error(), "without its key") {
 		t.Errorf("import: got %v, want that the commit is forged", err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -50,16 +51,16 @@ func (d *deployment) raw(user string) *rawClient {
 	d.access(user) // issues the certificate
 	base := d.certs(strings.ReplaceAll(user, "@", "-at-"))
 	pair, err := tls.LoadX509KeyPair(base+".pem", base+".key")
-	harness.WantError(d.t, "certificate", err, nil)
+	runtest.WantError(d.t, "certificate", err, nil)
 	authority, err := os.ReadFile(d.clients.pem)
-	harness.WantError(d.t, "authority", err, nil)
+	runtest.WantError(d.t, "authority", err, nil)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority)
 	tcp, err := (&net.Dialer{}).DialContext(d.t.Context(), "tcp", d.ns.Addr().String())
-	harness.WantError(d.t, "connect", err, nil)
+	runtest.WantError(d.t, "connect", err, nil)
 	d.t.Cleanup(func() { _ = tcp.Close() })
 	_, err = bufio.NewReaderSize(tcp, 16).ReadString('\n') // the server sends no more before the handshake
-	harness.WantError(d.t, "hello", err, nil)
+	runtest.WantError(d.t, "hello", err, nil)
 	c := &rawClient{t: d.t, to: tls.Client(tcp, &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13})}
 	c.in = bufio.NewReader(c.to)
 	c.send("CONNECT {\"headers\":true,\"verbose\":false}\r\nSUB %s.x 1\r\n", inboxOf(user))
@@ -69,7 +70,7 @@ func (d *deployment) raw(user string) *rawClient {
 func (c *rawClient) send(format string, args ...any) {
 	c.t.Helper()
 	_, err := fmt.Fprintf(c.to, format, args...)
-	harness.WantError(c.t, "send", err, nil)
+	runtest.WantError(c.t, "send", err, nil)
 }
 
 // request sends a request of an operation, with a block of headers.
@@ -85,7 +86,7 @@ func (c *rawClient) pong() {
 	_ = c.to.SetReadDeadline(time.Now().Add(time.Minute))
 	for {
 		line, err := c.in.ReadString('\n')
-		harness.WantError(c.t, "read", err, nil)
+		runtest.WantError(c.t, "read", err, nil)
 		if line == "PONG\r\n" {
 			return
 		}
@@ -105,9 +106,9 @@ func TestHeadersForgeNoName(t *testing.T) {
 	inject := func(i int) []byte {
 		t.Helper()
 		body, err := events.EncodePayload(&api.InjectRequest{ID: input(i), Parts: []events.Part{harness.Text("x")}})
-		harness.WantError(t, "encode", err, nil)
+		runtest.WantError(t, "encode", err, nil)
 		request, err := api.EncodeRequest(api.Request{Format: api.RequestFormat, Actor: "boss", Session: name(i), Body: body})
-		harness.WantError(t, "encode", err, nil)
+		runtest.WantError(t, "encode", err, nil)
 		return request
 	}
 	alice, cases := d.raw("alice@acme"), forgedHeaders()
@@ -130,7 +131,7 @@ func TestHeadersForgeNoName(t *testing.T) {
 	performed := 0
 	for i := 0; i < len(all); i += each {
 		for entry, err := range b.Bus.Log().Read(b.Ctx, name(i), 2) {
-			harness.WantError(t, "read", err, nil)
+			runtest.WantError(t, "read", err, nil)
 			in := entry.Commit.Events[0].Payload.(*events.InputInjected).Input
 			if actor := entry.Commit.Actor; actor != (events.Actor{Kind: events.ActorClient, ID: "alice"}) {
 				n, _ := strconv.Atoi(string(in[1:]))

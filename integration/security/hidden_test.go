@@ -47,7 +47,7 @@ func TestHiddenTasksOfOtherNodes(t *testing.T) {
 				b := harness.StartIdle(t)
 				s, kill := b.StartTasks(bustest.Open(t, b.Server), nil)
 				id, gate, inner := b.Open(api.CreateRequest{}), make(chan struct{}), make(chan struct{})
-				harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "outer", func(ctx context.Context) error {
+				runtest.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "outer", func(ctx context.Context) error {
 					return s.SpawnHiddenTask(ctx, id, "inner", func(ctx context.Context) error {
 						close(inner)
 						select {
@@ -66,7 +66,7 @@ func TestHiddenTasksOfOtherNodes(t *testing.T) {
 				short, cancel := context.WithCancel(b.Ctx)
 				cancel()
 				runtest.WantError(t, "await that is cut off", wait(short), context.Canceled)
-				harness.Equal(t, "answered before the end", len(answered), 0)
+				runtest.Equal(t, "answered before the end", len(answered), 0)
 				if c.kill {
 					kill()
 				} else {
@@ -74,11 +74,11 @@ func TestHiddenTasksOfOtherNodes(t *testing.T) {
 				}
 				err := harness.Receive(b, "the answer", answered)
 				if c.want == "" {
-					harness.WantError(t, "await", err, nil)
+					runtest.WantError(t, "await", err, nil)
 				} else if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "inner") {
 					t.Errorf("await: got %v, want inner: %s", err, c.want)
 				}
-				harness.WantError(t, "next await", wait(b.Ctx), nil)
+				runtest.WantError(t, "next await", wait(b.Ctx), nil)
 			})
 		}
 	}
@@ -90,7 +90,7 @@ func TestHiddenIsHidden(t *testing.T) {
 	b := harness.StartIdle(t)
 	s, _ := b.StartTasks(bustest.Open(t, b.Server), nil)
 	id, other, gate := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{}), make(chan struct{})
-	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "h", func(ctx context.Context) error {
+	runtest.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "h", func(ctx context.Context) error {
 		select {
 		case <-gate:
 			return nil
@@ -100,22 +100,22 @@ func TestHiddenIsHidden(t *testing.T) {
 	}), nil)
 	name := b.StateOf(id).Tasks[0].ID
 	list, err := b.Tasks(b.Ctx, id)
-	harness.WantError(t, "list", err, nil)
-	harness.Equal(t, "listed", len(list), 0)
+	runtest.WantError(t, "list", err, nil)
+	runtest.Equal(t, "listed", len(list), 0)
 	_, err = b.CancelTask(b.Ctx, id, name)
-	harness.WantError(t, "cancel", err, api.ErrUnknownTask)
+	runtest.WantError(t, "cancel", err, api.ErrUnknownTask)
 	_, err = b.RequestCancelTask(b.Ctx, id, name, "")
-	harness.WantError(t, "request", err, api.ErrUnknownTask)
+	runtest.WantError(t, "request", err, api.ErrUnknownTask)
 	list, err = b.Worker().RuntimeHost(id, nil, "").CancelTasksExcept(b.Ctx, id, nil)
-	harness.WantError(t, "cancel all", err, nil)
-	harness.Equal(t, "cancelled", len(list), 0)
-	harness.WantError(t, "unregister", b.UnregisterTask(b.Ctx, id, name), nil)
-	harness.WantError(t, "complete", b.EndTask(b.Ctx, id, name, events.TaskFailed, ""), nil)
-	harness.WantError(t, "transition", b.TransitionTask(b.Ctx, id, name, events.TaskWaiting), nil)
-	harness.WantError(t, "transfer", b.TransferTasks(b.Ctx, id, other, []events.TaskID{name}), nil)
-	harness.WantError(t, "visible", b.CheckTasks(b.Ctx, id, []events.TaskID{name}), api.ErrUnknownTask)
-	harness.Equal(t, "state", b.StateOf(id).Tasks[0].State, events.TaskRunning)
+	runtest.WantError(t, "cancel all", err, nil)
+	runtest.Equal(t, "cancelled", len(list), 0)
+	runtest.WantError(t, "unregister", b.UnregisterTask(b.Ctx, id, name), nil)
+	runtest.WantError(t, "complete", b.EndTask(b.Ctx, id, name, events.TaskFailed, ""), nil)
+	runtest.WantError(t, "transition", b.TransitionTask(b.Ctx, id, name, events.TaskWaiting), nil)
+	runtest.WantError(t, "transfer", b.TransferTasks(b.Ctx, id, other, []events.TaskID{name}), nil)
+	runtest.WantError(t, "visible", b.CheckTasks(b.Ctx, id, []events.TaskID{name}), api.ErrUnknownTask)
+	runtest.Equal(t, "state", b.StateOf(id).Tasks[0].State, events.TaskRunning)
 	close(gate)
-	harness.WantError(t, "await", s.AwaitHiddenTasks(b.Ctx, id), nil)
-	harness.Equal(t, "tasks", len(b.StateOf(id).Tasks), 0)
+	runtest.WantError(t, "await", s.AwaitHiddenTasks(b.Ctx, id), nil)
+	runtest.Equal(t, "tasks", len(b.StateOf(id).Tasks), 0)
 }

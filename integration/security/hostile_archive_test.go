@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/archive"
 )
@@ -26,16 +27,16 @@ func (s *siege) archiveTargets() []target {
 	s.T.Helper()
 	host := s.node.Host()
 	_, err := host.Create(s.Ctx, api.CreateRequest{ID: "quiet"})
-	harness.WantError(s.T, "create", err, nil)
+	runtest.WantError(s.T, "create", err, nil)
 	s.record("quiet")
 	ref, err := host.StoreBlob(s.Ctx, "quiet", []byte("a body"))
-	harness.WantError(s.T, "body", err, nil)
+	runtest.WantError(s.T, "body", err, nil)
 	for n := range 4 {
 		part := events.Part{Kind: events.PartAttachment, MediaType: "text/plain", Blob: ref}
 		_, err = host.AppendNodes(s.Ctx, "quiet", api.AppendNodesRequest{Nodes: []api.AppendNode{{
 			ID: events.NodeID(fmt.Sprint("n", n)), Kind: events.NodeMessage, Message: &events.Message{Role: events.RoleUser, Parts: []events.Part{harness.Text("hello"), part}},
 		}}})
-		harness.WantError(s.T, "append", err, nil)
+		runtest.WantError(s.T, "append", err, nil)
 	}
 	quiet, recorded := s.source("quiet"), s.source("warm-0")
 	fresh := func(a *attacker) events.SessionID { return events.SessionID("a-" + a.unique()) }
@@ -50,12 +51,12 @@ func (s *siege) source(id events.SessionID) (from source) {
 	s.T.Helper()
 	var file bytes.Buffer
 	_, err := archive.Write(s.Ctx, s.Bus.Log(), s.Bus, id, &file)
-	harness.WantError(s.T, "archive", err, nil)
+	runtest.WantError(s.T, "archive", err, nil)
 	from.file = bytes.Clone(file.Bytes())
 	a, err := events.ReadArchive(&file, 64<<20)
-	harness.WantError(s.T, "read the archive", err, nil)
+	runtest.WantError(s.T, "read the archive", err, nil)
 	for entry, err := range a.Log.Read(s.Ctx, id, 1) {
-		harness.WantError(s.T, "read a commit", err, nil)
+		runtest.WantError(s.T, "read a commit", err, nil)
 		from.commits = append(from.commits, entry)
 	}
 	for _, body := range a.Blobs {

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // pageTargets are the files of the page, its settings, and the document of the API, which are all served without a token.
@@ -17,7 +17,7 @@ func (s *siege) pageTargets() (list []target) {
 	s.T.Helper()
 	s.pages = map[string][]byte{"/page/settings.json": nil, "/v1/openapi.json": nil, "/v1/prices": nil, "/v1/source": nil}
 	root := filepath.Join("..", "..", "session", "webpage", "files")
-	harness.WantError(s.T, "files of the page", filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	runtest.WantError(s.T, "files of the page", filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -104,12 +105,12 @@ func (s *siege) startHostileProgram() *hostileProgram {
 		p.conns[of.Name] = s.d.conn("plugin-"+of.Name+"@acme", nats.ErrorHandler(new(bustest.Refusals).Handler))
 	}
 	_, err := p.conns[hostileTool].Subscribe("lash.plugin."+hostileTool+".i1.*", p.receive)
-	harness.WantError(s.T, "subscribe", err, nil)
+	runtest.WantError(s.T, "subscribe", err, nil)
 	manifest := hostileManifest()
 	body, err := json.Marshal(&wire.Registration{Protocol: wire.Version, Instance: "i1", Manifest: manifest})
-	harness.WantError(s.T, "registration", err, nil)
+	runtest.WantError(s.T, "registration", err, nil)
 	var answer wire.Registered
-	harness.WantError(s.T, "register", p.request(hostileTool, wire.VerbRegister, body, &answer), nil)
+	runtest.WantError(s.T, "register", p.request(hostileTool, wire.VerbRegister, body, &answer), nil)
 	if p.hash = manifest.Hash(); answer.Hash != p.hash {
 		s.T.Fatalf("register: got %+v", answer)
 	}
@@ -263,7 +264,7 @@ func (p *hostileProgram) warm() {
 		p.end(c.in.CallID, []byte(`{"outcome":{"text":"warm"}}`))
 	case <-p.s.Ctx.Done():
 	}
-	harness.WantError(p.s.T, "a turn with a call of the plugin", <-ended, nil)
+	runtest.WantError(p.s.T, "a turn with a call of the plugin", <-ended, nil)
 }
 
 // supply runs turns that call the tool, until the program drains. Each ends, whatever the program answers.

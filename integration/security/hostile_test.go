@@ -48,7 +48,7 @@ type siege struct {
 func newSiege(t *testing.T) *siege {
 	t.Helper()
 	page, err := webpage.New(webpage.Settings{})
-	harness.WantError(t, "page", err, nil)
+	runtest.WantError(t, "page", err, nil)
 	s := &siege{
 		took: make(map[string]time.Duration), keys: make(map[string]bool),
 		sent: make(map[[2]string]int), changes: make(map[[2]string]int), outcomes: make(map[[2]string]int), made: make(map[events.SessionID]bool),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -25,15 +26,15 @@ func keyable(b *harness.System, id events.SessionID, running bool) {
 	first := plugin.Say(events.RoleUser, "begin")
 	b.Open(api.CreateRequest{ID: id, First: &first, Nodes: []api.AppendNode{{ID: "n1", Kind: events.NodePlugin, Type: "x"}, {ID: "n2", Kind: events.NodePlugin, Type: "x"}, {ID: "n3", Kind: events.NodePlugin, Type: "x"}}})
 	for _, m := range []events.MonitorID{"m1", "m2", "m3"} {
-		harness.WantError(b.T, "monitor", b.StartMonitor(b.Ctx, id, events.MonitorSpec{ID: m, Command: "true"}), nil)
+		runtest.WantError(b.T, "monitor", b.StartMonitor(b.Ctx, id, events.MonitorSpec{ID: m, Command: "true"}), nil)
 	}
 	for _, k := range []events.TaskID{"k1", "k2", "k3"} {
 		_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: k})
-		harness.WantError(b.T, "task", err, nil)
+		runtest.WantError(b.T, "task", err, nil)
 	}
 	for _, in := range []events.InputID{"i1", "i2", "i3"} {
 		_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: in, Parts: []events.Part{harness.Text("x")}})
-		harness.WantError(b.T, "inject", err, nil)
+		runtest.WantError(b.T, "inject", err, nil)
 	}
 	appended(b, id, "", &events.MonitorReported{Monitor: "m1", Lines: []events.MonitorLine{{Sequence: 1, Text: "x"}}})
 	if !running {
@@ -42,7 +43,7 @@ func keyable(b *harness.System, id events.SessionID, running bool) {
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.StartTurn(id, "t2", harness.Text("go"))
 	prompt, err := b.StateOf(id).Prompt()
-	harness.WantError(b.T, "prompt", err, nil)
+	runtest.WantError(b.T, "prompt", err, nil)
 	reply := &events.ModelReplied{Prompt: prompt.Ref, Stop: events.StopToolUse}
 	for range 4 {
 		reply.Parts = append(reply.Parts, events.Part{Kind: events.PartToolCall, Call: "c", Tool: "t", Args: []byte("{}")})
@@ -61,7 +62,7 @@ func appended(b *harness.System, id events.SessionID, turn events.TurnID, list .
 		c.Events = append(c.Events, events.Of(turn, p))
 	}
 	_, err := b.Bus.Log().Append(b.Ctx, c, at)
-	harness.WantError(b.T, "append", err, nil)
+	runtest.WantError(b.T, "append", err, nil)
 }
 
 // keyedSend sends a request as one of two callers, with the session's id as its key, and returns the response and
@@ -89,13 +90,13 @@ func TestLongKeyBelongsToItsRequest(t *testing.T) {
 					before = b.LastSeq(id)
 				}
 				first, code := ask(0, k, id, 0)
-				harness.Equal(t, string(k.op), code, "")
+				runtest.Equal(t, string(k.op), code, "")
 				if b.LastSeq(id) == before {
 					t.Errorf("%s: got no commit", k.op)
 				}
 				before = b.LastSeq(id)
 				again, code := ask(0, k, id, 0)
-				harness.Equal(t, string(k.op)+" again", code+" "+again, " "+first)
+				runtest.Equal(t, string(k.op)+" again", code+" "+again, " "+first)
 				for _, other := range all {
 					for caller := range 2 {
 						for n := range 3 {
@@ -107,7 +108,7 @@ func TestLongKeyBelongsToItsRequest(t *testing.T) {
 						}
 					}
 				}
-				harness.Equal(t, "commits after "+string(k.op), b.LastSeq(id), before)
+				runtest.Equal(t, "commits after "+string(k.op), b.LastSeq(id), before)
 			}
 		})
 	}
@@ -131,7 +132,7 @@ func TestSmokeKeysOfAll(t *testing.T) {
 	want = append(want, string(forking))
 	slices.Sort(have)
 	slices.Sort(want)
-	harness.EqualLists(t, "operations", have, want)
+	runtest.EqualLists(t, "operations", have, want)
 }
 
 // hostWithKeys alternates between two hosts, so that a repeat reaches the other one.
@@ -196,7 +197,7 @@ func TestKeyUsedAtOnce(t *testing.T) {
 			before, errs := b.LastSeq(id), make([]error, 2)
 			for _, h := range hosts { // both have its state at hand
 				_, err := h.State(b.Ctx, id)
-				harness.WantError(t, "state", err, nil)
+				runtest.WantError(t, "state", err, nil)
 			}
 			var deciding sync.WaitGroup
 			for n, k := range []keyedCase{first, second} {
@@ -208,7 +209,7 @@ func TestKeyUsedAtOnce(t *testing.T) {
 			if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs...), api.ErrDifferent) {
 				t.Errorf("%s and %s: got %v, want one done and one refused", first.op, second.op, errs)
 			}
-			harness.Equal(t, "commits of "+string(id), b.LastSeq(id), before+1)
+			runtest.Equal(t, "commits of "+string(id), b.LastSeq(id), before+1)
 		}
 	}
 }
@@ -224,11 +225,11 @@ func TestKeyOfOlderVersion(t *testing.T) {
 		Events: []events.Event{events.Of("", &events.TaskEnded{Task: "monitor-m1", State: events.TaskCancelled}), events.Of("", &events.MonitorEnded{Monitor: "m1", State: events.MonitorStopped})},
 	}
 	_, err := b.Bus.Log().Append(b.Ctx, stopped, at)
-	harness.WantError(t, "append", err, nil)
+	runtest.WantError(t, "append", err, nil)
 	stop := keyedCases()[slices.IndexFunc(keyedCases(), func(k keyedCase) bool { return k.op == operation.StopMonitor.Name })]
 	_, code := ask(0, stop, "s1", 0)
-	harness.Equal(t, "again", code, "")
-	harness.Equal(t, "commits", b.LastSeq("s1"), at+1)
+	runtest.Equal(t, "again", code, "")
+	runtest.Equal(t, "commits", b.LastSeq("s1"), at+1)
 }
 
 // TestKeyAfterTheTurn repeats requests to a turn after its end. The key finds its outcome. With another key the
@@ -245,20 +246,20 @@ func TestKeyAfterTheTurn(t *testing.T) {
 		id := events.SessionID(k.op)
 		keyable(b, id, true)
 		first, code := ask(0, k, id, 0)
-		harness.Equal(t, string(k.op), code, "")
+		runtest.Equal(t, string(k.op), code, "")
 		appended(b, id, "t1", &events.TurnCompleted{End: events.EndFailed, Issue: events.Issue{Code: "x"}})
 		last := b.LastSeq(id)
 		again, code := ask(0, k, id, 0)
-		harness.Equal(t, string(k.op)+" again", code+" "+again, " "+first)
+		runtest.Equal(t, string(k.op)+" again", code+" "+again, " "+first)
 		other, err := k.host(api.WithRequestMeta(b.Ctx, api.RequestMeta{Actor: "one", Key: "other"}), b.Host, id, 0)
 		if err == nil && k.op != operation.Approve.Name { // which says nothing
-			harness.Equal(t, string(k.op)+" with another key", fmt.Sprint(other) == first, false)
+			runtest.Equal(t, string(k.op)+" with another key", fmt.Sprint(other) == first, false)
 		}
 		code = ""
 		if err != nil {
 			code, _ = api.Code(err)
 		}
-		harness.Equal(t, string(k.op)+" with another key", code, late)
-		harness.Equal(t, "commits after "+string(k.op), b.LastSeq(id), last)
+		runtest.Equal(t, string(k.op)+" with another key", code, late)
+		runtest.Equal(t, "commits after "+string(k.op), b.LastSeq(id), last)
 	}
 }

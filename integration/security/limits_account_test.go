@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/lash-go/lash/bus/bustest"
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // limitedUsers are a user of each account of a tenant, with that account.
@@ -34,7 +34,7 @@ func (d *deployment) limitOf(account, limit string) int {
 		file = filepath.Join(d.dir, "tenants", "acme", "plugin-"+plugin+".conf")
 	}
 	parsed, err := conf.ParseFile(file)
-	harness.WantError(d.t, "parse", err, nil)
+	runtest.WantError(d.t, "parse", err, nil)
 	n, ok := parsed[account].(map[string]any)["limits"].(map[string]any)[limit].(int64)
 	if !ok {
 		d.t.Fatalf("%s has no limit %s", account, limit)
@@ -46,7 +46,7 @@ func (d *deployment) limitOf(account, limit string) int {
 func (d *deployment) settingOf(name string) int {
 	d.t.Helper()
 	parsed, err := conf.ParseFile(filepath.Join(d.dir, "common.conf"))
-	harness.WantError(d.t, "parse", err, nil)
+	runtest.WantError(d.t, "parse", err, nil)
 	n, ok := parsed[name].(int64)
 	if !ok {
 		d.t.Fatalf("common.conf has no %s", name)
@@ -66,16 +66,16 @@ func (d *deployment) lines(user string) *lines {
 	d.access(user)
 	base := d.certs(strings.ReplaceAll(user, "@", "-at-"))
 	own, err := tls.LoadX509KeyPair(base+".pem", base+".key")
-	harness.WantError(d.t, "certificate", err, nil)
+	runtest.WantError(d.t, "certificate", err, nil)
 	authorities := x509.NewCertPool()
 	authorities.AddCert(d.clients.cert)
 	tcp, err := net.DialTCP("tcp", nil, d.ns.Addr().(*net.TCPAddr))
-	harness.WantError(d.t, "connect", err, nil)
+	runtest.WantError(d.t, "connect", err, nil)
 	d.t.Cleanup(func() { _ = tcp.Close() })
-	harness.WantError(d.t, "buffer", tcp.SetReadBuffer(64<<10), nil)
-	harness.WantError(d.t, "deadline", tcp.SetDeadline(time.Now().Add(5*time.Minute)), nil)
+	runtest.WantError(d.t, "buffer", tcp.SetReadBuffer(64<<10), nil)
+	runtest.WantError(d.t, "deadline", tcp.SetDeadline(time.Now().Add(5*time.Minute)), nil)
 	_, err = bufio.NewReader(tcp).ReadString('\n')
-	harness.WantError(d.t, "info", err, nil)
+	runtest.WantError(d.t, "info", err, nil)
 	c := tls.Client(tcp, &tls.Config{RootCAs: authorities, Certificates: []tls.Certificate{own}, ServerName: "localhost"})
 	l := &lines{d.t, c, bufio.NewReader(c)}
 	l.send(`CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"lang":"test","version":"1"}` + "\r\nPING\r\n")
@@ -112,7 +112,7 @@ func TestLimitsOfEveryAccount(t *testing.T) {
 		refused := func(what, request, answer, logged string) {
 			t.Helper()
 			c := d.lines(user)
-			harness.Equal(t, user+" is connected", c.await("PONG"), true)
+			runtest.Equal(t, user+" is connected", c.await("PONG"), true)
 			c.send(request)
 			if !c.await(answer) {
 				t.Errorf("%s, %s: got no %q", user, what, answer)
@@ -151,7 +151,7 @@ func TestConnectionsOfEveryAccount(t *testing.T) {
 		}
 		bustest.Eventually(t, user+" in the list of closed connections", func() bool {
 			closed, err := d.ns.Connz(&server.ConnzOptions{State: server.ConnClosed, Username: true})
-			harness.WantError(t, "connections", err, nil)
+			runtest.WantError(t, "connections", err, nil)
 			for _, c := range closed.Conns {
 				if c.Account == account && c.AuthorizedUser == user && c.Reason == server.MaxAccountConnectionsExceeded.String() {
 					return true
@@ -161,7 +161,7 @@ func TestConnectionsOfEveryAccount(t *testing.T) {
 		})
 	}
 	bustest.Eventually(t, "a line in the log", func() bool { return log.has("maximum account active connections exceeded") })
-	harness.Equal(t, "another tenant connects", d.lines("host@globex").await("PONG"), true)
+	runtest.Equal(t, "another tenant connects", d.lines("host@globex").await("PONG"), true)
 }
 
 // TestSlowReadersOfEveryAccount has a user of each account that receives messages read nothing: the server closes its connection above the limit
@@ -178,13 +178,13 @@ func TestSlowReadersOfEveryAccount(t *testing.T) {
 		"node@acme": {"lash.alive", "lash.alive"}, "alice@acme": {"lash.delta.*.*", "lash.delta.s.t"}, "plugin-weather@acme": {"lash.plugin.weather.*.*", "lash.plugin.weather.i.call"},
 	} {
 		c := d.lines(user)
-		harness.Equal(t, "connected", c.await("PONG"), true)
+		runtest.Equal(t, "connected", c.await("PONG"), true)
 		c.send("SUB " + subjects[0] + " 1\r\nPING\r\n")
-		harness.Equal(t, "subscribed", c.await("PONG"), true)
+		runtest.Equal(t, "subscribed", c.await("PONG"), true)
 		message := make([]byte, 512<<10)
 		bustest.Eventually(t, user+" in the log", func() bool {
-			harness.WantError(t, "publish", sender.Publish(subjects[1], message), nil)
-			harness.WantError(t, "flush", sender.Flush(), nil)
+			runtest.WantError(t, "publish", sender.Publish(subjects[1], message), nil)
+			runtest.WantError(t, "flush", sender.Flush(), nil)
 			return log.has("Slow Consumer Detected: MaxPending of "+strconv.Itoa(d.settingOf("max_pending")), limitedUsers()[user]+"/user:"+user)
 		})
 	}
@@ -220,13 +220,13 @@ func TestMemoryOfServer(t *testing.T) {
 	need += 3 * 1300 * (100<<10 + 256<<10) // hot sessions
 	read := func(file, pattern string) int {
 		data, err := os.ReadFile(filepath.Join("..", "..", "deploy", "nats", file))
-		harness.WantError(t, "read", err, nil)
+		runtest.WantError(t, "read", err, nil)
 		found := regexp.MustCompile(pattern).FindSubmatch(data)
 		if found == nil {
 			t.Fatalf("%s: it has no %s", file, pattern)
 		}
 		n, err := strconv.Atoi(string(found[1]))
-		harness.WantError(t, "number", err, nil)
+		runtest.WantError(t, "number", err, nil)
 		return n
 	}
 	for file, patterns := range map[string][2]string{

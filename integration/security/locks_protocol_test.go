@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/lock"
@@ -36,28 +37,28 @@ func TestLocksHoldProtocolOptions(t *testing.T) {
 		ID: "frames", Session: framed, At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "older"},
 		Events: []events.Event{events.Of("", &events.FrameConfigured{Options: []byte(onlyFinish), All: true})},
 	}, b.LastSeq(framed))
-	harness.WantError(t, "frames", err, nil)
+	runtest.WantError(t, "frames", err, nil)
 	queued := b.Open(api.CreateRequest{ID: "queued", Config: events.Config{Protocol: code.ID}})
 	_, err = b.Submit(b.Ctx, queued, api.TurnRequest{ID: "t1", Input: own})
-	harness.WantError(t, "queue", err, nil)
+	runtest.WantError(t, "queue", err, nil)
 	b.Model.Rescript(slices.Repeat([]harness.Step{harness.Reply(harness.Text("done"))}, 8)...)
 	n := b.StartNodeWith(workers.Config{Locks: lock.Locks{Plugins: []string{code.ID}}}, plugin.BuilderConfig{Builtins: workers.Builtins()})
 	b.Host = n.Host()
 	for _, of := range []events.SessionID{"parent", "framed"} {
 		_, err := b.Fork(b.Ctx, of, api.CreateRequest{ID: "fork-" + of})
-		harness.WantError(t, "fork", err, nil)
+		runtest.WantError(t, "fork", err, nil)
 	}
 	_, err = b.Create(b.Ctx, api.CreateRequest{ID: "child", Parent: "parent", Start: api.StartExisting, From: "parent"})
-	harness.WantError(t, "child", err, nil)
-	harness.Equal(t, "end of queued", b.AwaitTurn(queued, "t1").End, events.EndFinished)
+	runtest.WantError(t, "child", err, nil)
+	runtest.Equal(t, "end of queued", b.AwaitTurn(queued, "t1").End, events.EndFinished)
 	for _, id := range []events.SessionID{"session", "imported", "framed", "parent", "fork-parent", "fork-framed", "child"} {
 		_, err := b.Submit(b.Ctx, id, api.TurnRequest{ID: "never", Input: own})
 		if !errors.Is(err, api.ErrForbidden) || !strings.Contains(err.Error(), "input.options: ") {
 			t.Errorf("options of a turn of %s: got %v, want input.options forbidden", id, err)
 		}
-		harness.Equal(t, "end of "+string(id), b.RunTurn(id, "t2", harness.Text("go")).End, events.EndFinished)
+		runtest.Equal(t, "end of "+string(id), b.RunTurn(id, "t2", harness.Text("go")).End, events.EndFinished)
 	}
-	harness.Equal(t, "calls of the model", len(b.Model.Requests()), 8)
+	runtest.Equal(t, "calls of the model", len(b.Model.Requests()), 8)
 }
 
 // TestLockedFieldsOfDocument compares the document of the HTTP API with the requests of lockedOverHTTP: each operation whose body has
@@ -74,5 +75,5 @@ func TestLockedFieldsOfDocument(t *testing.T) {
 			got = append(got, op.ID)
 		}
 	}
-	harness.EqualLists(t, "operations", got, want)
+	runtest.EqualLists(t, "operations", got, want)
 }

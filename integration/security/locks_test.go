@@ -38,14 +38,14 @@ func TestLocksOfOldSessions(t *testing.T) {
 	old := b.Open(api.CreateRequest{Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
 	_, ran := locked(b)
 	issue := b.FailedTurn(big, "t1")
-	harness.Equal(t, "code", issue.Code, "forbidden")
+	runtest.Equal(t, "code", issue.Code, "forbidden")
 	runtest.Contains(t, "issue", issue.Message, "config.model: ")
 	b.ParkTurn(old) // the gate asks, though the session's options let everything run
-	harness.Equal(t, "runs", *ran, 0)
-	harness.WantError(t, "approve", b.AnswerApproval(b.Host, old, false), nil)
-	harness.Equal(t, "end", b.AwaitTurn(old, "t1").End, events.EndMaxTurns)
-	harness.Equal(t, "limit", b.StateOf(old).Config.MaxIterations, 3)
-	harness.Equal(t, "calls of the model", len(b.Model.Requests()), 3)
+	runtest.Equal(t, "runs", *ran, 0)
+	runtest.WantError(t, "approve", b.AnswerApproval(b.Host, old, false), nil)
+	runtest.Equal(t, "end", b.AwaitTurn(old, "t1").End, events.EndMaxTurns)
+	runtest.Equal(t, "limit", b.StateOf(old).Config.MaxIterations, 3)
+	runtest.Equal(t, "calls of the model", len(b.Model.Requests()), 3)
 }
 
 // TestDenyHolds has a session with rules of its own: files that the node denies stay denied.
@@ -58,5 +58,5 @@ func TestDenyHolds(t *testing.T) {
 	}), gate.Factory(gate.Config{Options: gate.Options{Deny: []string{"wipe"}}}))
 	id := b.Open(api.CreateRequest{Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "runs", ran, 0)
+	runtest.Equal(t, "runs", ran, 0)
 }

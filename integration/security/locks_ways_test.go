@@ -195,7 +195,7 @@ func TestSmokeLocksHoldEveryWay(t *testing.T) {
 	b.Host = n.Host()
 	d := b.ServeHTTP(httpapi.Config{Service: n.Host()})
 	c, err := client.New(client.Config{Bus: bustest.Open(t, b.Server)})
-	harness.WantError(t, "client", err, nil)
+	runtest.WantError(t, "client", err, nil)
 	for _, id := range []events.SessionID{"s1", "other"} {
 		b.Open(api.CreateRequest{ID: id, Config: events.Config{Model: "small-1"}})
 	}
@@ -212,7 +212,7 @@ func TestSmokeLocksHoldEveryWay(t *testing.T) {
 			}
 		}
 		b.WantNoSession("never")
-		harness.Equal(t, "commits after "+way, b.LastSeq("other"), before)
+		runtest.Equal(t, "commits after "+way, b.LastSeq("other"), before)
 	}
 	check("host", lockedRequests(b.Ctx, n.Host(), "other"), 41)
 	check("nats", lockedRequests(b.Ctx, c, "other"), 41)
@@ -262,7 +262,7 @@ func TestLocksHoldOlderWork(t *testing.T) {
 	for field, in := range lockedTurns() {
 		id := b.Open(api.CreateRequest{ID: events.SessionID("turn-" + field[strings.LastIndex(field, ".")+1:]), Config: events.Config{Model: "small-1"}})
 		_, err := b.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: in})
-		harness.WantError(t, "submit", err, nil)
+		runtest.WantError(t, "submit", err, nil)
 		finish[id] = true
 	}
 	b.Model.Rescript(harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))
@@ -280,9 +280,9 @@ func TestLocksHoldOlderWork(t *testing.T) {
 		}
 		self := events.SessionID(fmt.Sprintf("self-%d", i))
 		_, err := n.Host().Fork(b.Ctx, self, api.CreateRequest{ID: events.SessionID(fmt.Sprintf("fork-%d", i))})
-		harness.WantError(t, "fork", err, nil)
+		runtest.WantError(t, "fork", err, nil)
 		_, err = n.Host().Create(b.Ctx, api.CreateRequest{ID: events.SessionID(fmt.Sprintf("child-%d", i)), Parent: self})
-		harness.WantError(t, "child", err, nil)
+		runtest.WantError(t, "child", err, nil)
 		if c.field == "config.max_output_tokens" {
 			continue // a completion has a limit of its own
 		}
@@ -301,17 +301,17 @@ func TestLocksHoldOlderWork(t *testing.T) {
 	}
 	for id, field := range queued {
 		record := b.AwaitTurn(id, "t1")
-		harness.Equal(t, "end of "+string(id), record.End, events.EndFailed)
+		runtest.Equal(t, "end of "+string(id), record.End, events.EndFailed)
 		refused(id, record.Issue, field)
 	}
 	for id := range finish {
-		harness.Equal(t, "end of "+string(id), b.AwaitTurn(id, "t1").End, events.EndFinished)
+		runtest.Equal(t, "end of "+string(id), b.AwaitTurn(id, "t1").End, events.EndFinished)
 		runtest.Equal(t, "options of a turn for a locked plugin", len(harness.Receive(b, "options of the turn", received)), 0)
 	}
 	requests := b.Model.Requests()
-	harness.Equal(t, "calls of the model", len(requests), len(finish))
+	runtest.Equal(t, "calls of the model", len(requests), len(finish))
 	for _, r := range requests {
-		harness.Equal(t, "tokens", r.MaxOutputTokens, 100)
+		runtest.Equal(t, "tokens", r.MaxOutputTokens, 100)
 	}
 }
 
@@ -319,12 +319,12 @@ func TestLocksHoldOlderWork(t *testing.T) {
 func startLocked(b *harness.System, factories ...plugin.Factory) *workers.Node {
 	b.T.Helper()
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: factories})
-	harness.WantError(b.T, "plugins", err, nil)
+	runtest.WantError(b.T, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
 		Bus: b.Bus, Providers: map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer), "other": otherProvider{scripted.New(b.Model.Answer)}},
 		Provider: "scripted", Plugins: builder, Locks: lockAll(),
 	})
-	harness.WantError(b.T, "node", err, nil)
+	runtest.WantError(b.T, "node", err, nil)
 	b.Launch(n)
 	return n
 }
@@ -339,11 +339,11 @@ func copyArchive(b, from *harness.System, id events.SessionID) {
 	b.T.Helper()
 	var data bytes.Buffer
 	_, err := sessionarchive.Write(from.Ctx, from.Bus.Log(), from.Bus, id, &data)
-	harness.WantError(b.T, "export", err, nil)
+	runtest.WantError(b.T, "export", err, nil)
 	a, err := events.ReadArchive(&data, 1<<20)
-	harness.WantError(b.T, "read", err, nil)
+	runtest.WantError(b.T, "read", err, nil)
 	_, err = sessionarchive.Restore(b.Ctx, b.Bus, a)
-	harness.WantError(b.T, "import", err, nil)
+	runtest.WantError(b.T, "import", err, nil)
 }
 
 // TestLockedProtocolIsNotTheDefault locks protocols without the standard one. A session that names none has that one, and
@@ -360,10 +360,10 @@ func TestLockedProtocolIsNotTheDefault(t *testing.T) {
 	}
 	b.WantNoSession("never")
 	_, err := n.Host().Create(b.Ctx, api.CreateRequest{ID: "coded", Config: events.Config{Protocol: "code"}})
-	harness.WantError(t, "the locked protocol", err, nil)
+	runtest.WantError(t, "the locked protocol", err, nil)
 	b.Host = n.Host()
-	harness.Equal(t, "turn of an older session", b.FailedTurn(old, "t1").Code, "forbidden")
+	runtest.Equal(t, "turn of an older session", b.FailedTurn(old, "t1").Code, "forbidden")
 	data, err := json.Marshal(b.Model.Requests())
-	harness.WantError(t, "encode", err, nil)
-	harness.Equal(t, "calls of the model", string(data), "null")
+	runtest.WantError(t, "encode", err, nil)
+	runtest.Equal(t, "calls of the model", string(data), "null")
 }

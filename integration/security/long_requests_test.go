@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
@@ -32,7 +33,7 @@ func TestLongRequestsDelayNoOthers(t *testing.T) {
 			return plugin.Result{Text: "done"}, nil
 		})
 	})}})
-	harness.WantError(t, "plugins", err, nil)
+	runtest.WantError(t, "plugins", err, nil)
 	n := newNATSAPI(t, workers.Config{Plugins: plugins, Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}, "host@acme": {Scope: api.ScopeAdmin}}})
 	n.Open(api.CreateRequest{ID: "s1"})
 	codes := make(chan string, 2*all)
@@ -46,7 +47,7 @@ func TestLongRequestsDelayNoOthers(t *testing.T) {
 	}
 	ask(all, "alice@acme")
 	for range all - share {
-		harness.Equal(t, "an action above the share", harness.Receive(n.System, "an answer", codes), "limit")
+		runtest.Equal(t, "an action above the share", harness.Receive(n.System, "an answer", codes), "limit")
 	}
 	for range share {
 		harness.Receive(n.System, "an action of alice's", began)
@@ -62,11 +63,11 @@ func TestLongRequestsDelayNoOthers(t *testing.T) {
 	}
 	for _, who := range []string{"alice@acme", "host@acme"} {
 		a := n.askRaw(who, operation.Create.Name, api.Request{}, &api.CreateArgs{Request: api.CreateRequest{ID: events.SessionID("of-" + who[:4])}})
-		harness.Equal(t, "create by "+who, a.Error.Code, "")
+		runtest.Equal(t, "create by "+who, a.Error.Code, "")
 	}
 	close(release)
 	for range share + 1 {
-		harness.Equal(t, "an action", harness.Receive(n.System, "an answer", codes), "")
+		runtest.Equal(t, "an action", harness.Receive(n.System, "an answer", codes), "")
 	}
 	requests.Wait()
 }
@@ -75,8 +76,8 @@ func TestLongRequestsDelayNoOthers(t *testing.T) {
 func (n *natsAPI) inside(args *api.ActionArgs) (context.Context, []byte) {
 	n.T.Helper()
 	body, err := events.EncodePayload(args)
-	harness.WantError(n.T, "encode", err, nil)
+	runtest.WantError(n.T, "encode", err, nil)
 	data, err := api.EncodeRequest(api.Request{Format: api.RequestFormat, Session: "s1", Body: body})
-	harness.WantError(n.T, "encode", err, nil)
+	runtest.WantError(n.T, "encode", err, nil)
 	return n.Ctx, data
 }

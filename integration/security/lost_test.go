@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -40,10 +41,10 @@ func TestLostSessionOverEveryAPI(t *testing.T) {
 	want := lostText(b.LoseCommits("s"))
 	b.Open(api.CreateRequest{ID: "whole"})
 	all := b.LastSeq("whole")
-	harness.WantError(t, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, "whole"), nil)
+	runtest.WantError(t, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, "whole"), nil)
 	b.LoseStream("whole")
 	got := d.WantProblem(http.StatusConflict, "commits_lost", http.MethodGet, "/v1/sessions/whole", "").Field("detail")
-	harness.Equal(t, "lost whole", got, fmt.Sprintf("session whole: commits 1 to %d are lost: put their stream back from a backup, or erase the session: lash-node erase whole", all))
+	runtest.Equal(t, "lost whole", got, fmt.Sprintf("session whole: commits 1 to %d are lost: put their stream back from a backup, or erase the session: lash-node erase whole", all))
 	t.Run("http", func(t *testing.T) { lostOverHTTP(t, d, want) })
 	t.Run("nats", func(t *testing.T) { lostOverNATS(t, b, want) })
 	t.Run("mcp", func(t *testing.T) { lostOverMCP(t, d, want) })
@@ -90,20 +91,20 @@ func lostOverNATS(t *testing.T, b *harness.System, want string) {
 func askInside(t *testing.T, b *harness.System, name operation.Name, body any) (got api.Response) {
 	t.Helper()
 	data, err := events.EncodePayload(body)
-	harness.WantError(t, "encode", err, nil)
+	runtest.WantError(t, "encode", err, nil)
 	if data, err = api.EncodeRequest(api.Request{Format: api.RequestFormat, Session: "s", Key: "k", Actor: "host", Body: data}); err != nil {
 		t.Fatal(err)
 	}
 	m := &nats.Msg{Subject: "lash.api." + string(name), Data: data, Reply: b.Bus.Conn().NewRespInbox()}
 	sub, err := b.Bus.Conn().SubscribeSync(m.Reply)
-	harness.WantError(t, "subscribe", err, nil)
+	runtest.WantError(t, "subscribe", err, nil)
 	defer func() { _ = sub.Unsubscribe() }()
-	harness.WantError(t, string(name), b.Bus.Conn().PublishMsg(m), nil)
+	runtest.WantError(t, string(name), b.Bus.Conn().PublishMsg(m), nil)
 	for len(m.Data) > 0 && m.Reply != "" || len(m.Data) == 0 { // a node that takes long sends empty messages before
 		m, err = sub.NextMsgWithContext(b.Ctx)
-		harness.WantError(t, string(name), err, nil)
+		runtest.WantError(t, string(name), err, nil)
 	}
-	harness.WantError(t, "answer", events.DecodePayload(m.Data, &got), nil)
+	runtest.WantError(t, "answer", events.DecodePayload(m.Data, &got), nil)
 	return got
 }
 
@@ -118,10 +119,10 @@ func lostOverMCP(t *testing.T, d *harness.HTTP, want string) {
 		r := d.Request("admin", http.MethodPost, "/v1/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments),
 			"Content-Type", "application/json", "Accept", "application/json, text/event-stream")
 		got, err := d.Client.Do(r)
-		harness.WantError(t, tool, err, nil)
+		runtest.WantError(t, tool, err, nil)
 		data, err := io.ReadAll(got.Body)
 		_ = got.Body.Close()
-		harness.WantError(t, tool, err, nil)
+		runtest.WantError(t, tool, err, nil)
 		if _, message, ok := bytes.Cut(data, []byte("data: ")); ok {
 			data = message
 		}
@@ -145,24 +146,24 @@ func TestReachOfLostSessions(t *testing.T) {
 	b.StartNode()
 	d := b.ServeHTTP(httpapi.Config{})
 	for _, id := range []string{"some", "all", "whole"} {
-		harness.Equal(t, "create", d.Send("alice", http.MethodPost, "/v1/sessions", fmt.Sprintf(`{"id":%q}`, id)).Status, http.StatusCreated)
+		runtest.Equal(t, "create", d.Send("alice", http.MethodPost, "/v1/sessions", fmt.Sprintf(`{"id":%q}`, id)).Status, http.StatusCreated)
 	}
 	b.LoseCommits("some")
-	harness.WantError(t, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, "all"), nil)
+	runtest.WantError(t, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, "all"), nil)
 	b.LoseStream("all")
 	for _, id := range []string{"some", "all"} {
-		harness.Equal(t, "of the operator", d.Send("admin", http.MethodGet, "/v1/sessions/"+id, "").Field("code"), "commits_lost")
+		runtest.Equal(t, "of the operator", d.Send("admin", http.MethodGet, "/v1/sessions/"+id, "").Field("code"), "commits_lost")
 		for _, op := range inSession(d) {
 			ask := func(id string) string {
 				status, answer := d.StatusOf("bob", op.Method, harness.PathOf(op.Path, id)+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID], "Idempotency-Key", id)
 				return fmt.Sprint(status, strings.ReplaceAll(answer, id, "ID"))
 			}
-			harness.Equal(t, op.ID+" of a session that has lost commits: "+id, ask(id), ask("nosuch"))
+			runtest.Equal(t, op.ID+" of a session that has lost commits: "+id, ask(id), ask("nosuch"))
 		}
 		create := func(id string) string {
 			status, answer := d.StatusOf("bob", http.MethodPost, "/v1/sessions", fmt.Sprintf(`{"id":%q}`, id))
 			return fmt.Sprint(status, strings.ReplaceAll(answer, id, "ID"))
 		}
-		harness.Equal(t, "create "+id, create(id), create("whole"))
+		runtest.Equal(t, "create "+id, create(id), create("whole"))
 	}
 }

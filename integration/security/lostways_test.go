@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -47,9 +48,9 @@ func (l *loser) lose(id events.SessionID) (left events.Seq, lost stream) {
 	l.RunTurn(id, "t1", harness.Text("kept"))
 	left = l.LastSeq(id)
 	_, err := follow.NewArchiver(l.Bus, follow.ArchiverConfig{}).Archive(l.Ctx, id)
-	harness.WantError(l.T, "archive", err, nil)
+	runtest.WantError(l.T, "archive", err, nil)
 	l.RunTurn(id, "t2", harness.Text("lost"))
-	harness.WantError(l.T, "project", follow.NewProjector(l.Bus, nil).Project(l.Ctx, id), nil)
+	runtest.WantError(l.T, "project", follow.NewProjector(l.Bus, nil).Project(l.Ctx, id), nil)
 	for name := range l.JetStream().StreamNames(l.Ctx, jetstream.WithStreamListSubject("lash.s."+string(id)+".>")).Name() {
 		lost = l.clerk.save(name)
 	}
@@ -71,14 +72,14 @@ func (l *loser) refused(id events.SessionID) {
 func (l *loser) said(id events.SessionID) string {
 	l.T.Helper()
 	view, err := l.View(l.Ctx, id)
-	harness.WantError(l.T, "view", err, nil)
+	runtest.WantError(l.T, "view", err, nil)
 	return fmt.Sprintf("%+v", view)
 }
 
 func (l *loser) restores(id events.SessionID) {
 	l.T.Helper()
 	_, lost := l.lose(id)
-	harness.WantError(l.T, "delete what a node made in its place", l.JetStream().DeleteStream(l.Ctx, lost.name), nil)
+	runtest.WantError(l.T, "delete what a node made in its place", l.JetStream().DeleteStream(l.Ctx, lost.name), nil)
 	l.clerk.restore(lost)
 	l.RunTurn(id, "t3", harness.Text("after"))
 	for _, text := range []string{"kept", "lost", "after"} {
@@ -94,12 +95,12 @@ func (l *loser) forks(id events.SessionID) {
 	left, _ := l.lose(id)
 	l.http.Want(http.StatusCreated, http.MethodPost, "/v1/sessions/"+string(id)+"/fork", `{"id":"copy"}`)
 	_, err := l.Fork(l.Ctx, id, api.CreateRequest{ID: "earlier", At: 1})
-	harness.WantError(l.T, "fork at 1", err, nil)
+	runtest.WantError(l.T, "fork at 1", err, nil)
 	_, err = l.Fork(l.Ctx, id, api.CreateRequest{ID: "later", At: left + 1})
-	harness.WantError(l.T, "fork at a lost commit", err, events.ErrInvalid)
+	runtest.WantError(l.T, "fork at a lost commit", err, events.ErrInvalid)
 	l.refused(id)
-	harness.Equal(l.T, "where the fork begins", l.StateOf("copy").Forked.Seq, left)
-	harness.Equal(l.T, "where the earlier fork begins", l.StateOf("earlier").Forked.Seq, 1)
+	runtest.Equal(l.T, "where the fork begins", l.StateOf("copy").Forked.Seq, left)
+	runtest.Equal(l.T, "where the earlier fork begins", l.StateOf("earlier").Forked.Seq, 1)
 	l.RunTurn("copy", "t3", harness.Text("after"))
 	if said := l.said("copy"); !strings.Contains(said, "kept") || !strings.Contains(said, "after") || strings.Contains(said, "lost") {
 		l.T.Errorf("fork: got %s, want what is left and the new turn", said)
@@ -111,8 +112,8 @@ func (l *loser) erases(id events.SessionID) {
 	l.T.Helper()
 	left, _ := l.lose(id)
 	stone, err := l.Erase(l.Ctx, id, "lost")
-	harness.WantError(l.T, "erase", err, nil)
-	harness.Equal(l.T, "the end that was erased", stone.Last, left)
+	runtest.WantError(l.T, "erase", err, nil)
+	runtest.Equal(l.T, "the end that was erased", stone.Last, left)
 	if _, err := l.Bus.Log().Last(l.Ctx, id); !errors.As(err, new(*events.ErasedError)) || errors.As(err, new(*bus.CutOffError)) {
 		l.T.Errorf("got %v, want the erasure", err)
 	}

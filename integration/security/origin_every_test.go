@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -114,7 +115,7 @@ func TestOriginOfEverything(t *testing.T) {
 			silent = append(silent, string(op))
 		}
 	}
-	harness.EqualLists(t, "operations without a commit", silent, originSilent())
+	runtest.EqualLists(t, "operations without a commit", silent, originSilent())
 }
 
 // originSilent are operations that append nothing in these sessions.
@@ -136,7 +137,7 @@ func (o *origins) request(op operation.Name, c originCase) (commits int) {
 	id := events.SessionID("of-" + string(op))
 	bob := func(op operation.Name, body any) {
 		a := o.askRaw("host@acme", op, api.Request{Session: id}, body)
-		harness.Equal(o.T, "prepare by "+string(op), a.Error.Code+a.Error.Message, "")
+		runtest.Equal(o.T, "prepare by "+string(op), a.Error.Code+a.Error.Message, "")
 	}
 	bob(operation.Create.Name, &api.CreateArgs{Request: api.CreateRequest{ID: id}})
 	for _, p := range c.prepare {
@@ -184,7 +185,7 @@ func (o *origins) checkAll(op string) (commits int) {
 func (o *origins) each(do func(events.SessionID, events.Seq)) {
 	o.T.Helper()
 	for hot, err := range o.Bus.Hot(o.Ctx) {
-		harness.WantError(o.T, "list", err, nil)
+		runtest.WantError(o.T, "list", err, nil)
 		do(hot.ID, hot.Last)
 	}
 }
@@ -195,7 +196,7 @@ func (o *origins) check(op string, id events.SessionID, first events.Seq) {
 	alice := events.Actor{Kind: events.ActorClient, ID: o.who}
 	hers := make(map[string]bool) // turns and tasks: of bob's requests those on his behalf
 	for entry, err := range o.Bus.Log().Read(o.Ctx, id, 1) {
-		harness.WantError(o.T, "read", err, nil)
+		runtest.WantError(o.T, "read", err, nil)
 		onBehalf := func(callers []string) bool { // of the other caller before alice's request only
 			return slices.Contains(callers, o.who) || entry.Seq < first && slices.Contains(callers, o.other)
 		}
@@ -262,7 +263,7 @@ func TestOriginOfEverythingOverHTTP(t *testing.T) {
 		}
 		id := events.SessionID("of-" + op.ID)
 		body := strings.Replace(harness.ValidBodies()[op.ID], `{"command":"true"}`, `{"command":"echo a line"}`, 1)
-		harness.Equal(t, "create", d.Send("root", "POST", "/v1/sessions", fmt.Sprintf(`{"id":%q}`, id)).Status, 201)
+		runtest.Equal(t, "create", d.Send("root", "POST", "/v1/sessions", fmt.Sprintf(`{"id":%q}`, id)).Status, 201)
 		o.mark()
 		if status, _ := d.StatusOf("admin", op.Method, harness.PathOf(op.Path, string(id))+harness.QueryOf(op.ID), body); status/100 != 2 {
 			refused = append(refused, op.ID)
@@ -278,7 +279,7 @@ func TestOriginOfEverythingOverHTTP(t *testing.T) {
 		}
 		n += o.checkAll(op.ID)
 	}
-	harness.EqualLists(t, "operations that find nothing to act on here, most of which TestOriginOfEverything has", refused, []string{
+	runtest.EqualLists(t, "operations that find nothing to act on here, most of which TestOriginOfEverything has", refused, []string{
 		"applyExtension", "approve", "cancelTask", "cancelTurn", "endTask", "invokeAction", "progressTask", "removeToolSource", "resolveCall", "setTools", "stopMonitor", "stopTask", "transitionTask",
 	})
 	if n < 20 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -63,7 +63,7 @@ func TestSessionsPerCaller(t *testing.T) {
 				if got == "made" {
 					made = append(made, id)
 				} else {
-					harness.Equal(t, transport+": "+id, got, "refused")
+					runtest.Equal(t, transport+": "+id, got, "refused")
 				}
 			})
 		}
@@ -71,18 +71,18 @@ func TestSessionsPerCaller(t *testing.T) {
 		return made
 	}
 	alice, host := burst("http", "alice", "a1"), burst("nats", "host", "h1")
-	harness.Equal(t, "of alice's over http", len(alice), most)
-	harness.Equal(t, "of host's over nats", len(host), most)
-	harness.Equal(t, "of alice's over nats", len(burst("nats", "alice", "a2")), 0)
-	harness.Equal(t, "of bob's", len(burst("http", "bob", "b1")), most)
-	harness.Equal(t, "close", n.askRaw("alice@acme", operation.CloseSession.Name, api.Request{Session: events.SessionID(alice[0])}, new("done")).Error.Code, "")
-	harness.Equal(t, "of alice's after one was closed", len(burst("http", "alice", "a3")), 1)
+	runtest.Equal(t, "of alice's over http", len(alice), most)
+	runtest.Equal(t, "of host's over nats", len(host), most)
+	runtest.Equal(t, "of alice's over nats", len(burst("nats", "alice", "a2")), 0)
+	runtest.Equal(t, "of bob's", len(burst("http", "bob", "b1")), most)
+	runtest.Equal(t, "close", n.askRaw("alice@acme", operation.CloseSession.Name, api.Request{Session: events.SessionID(alice[0])}, new("done")).Error.Code, "")
+	runtest.Equal(t, "of alice's after one was closed", len(burst("http", "alice", "a3")), 1)
 
 	n.node.Stop(n.Ctx)
-	harness.WantError(t, "directory", follow.NewProjector(n.Bus, nil).Project(n.Ctx, events.SessionID(alice[0])), nil) // as a projector does within a second or two
+	runtest.WantError(t, "directory", follow.NewProjector(n.Bus, nil).Project(n.Ctx, events.SessionID(alice[0])), nil) // as a projector does within a second or two
 	transports = over(n.start())
-	harness.Equal(t, "of alice's after a restart", len(burst("http", "alice", "a4")), 0)
-	harness.Equal(t, "of host's after a restart", len(burst("nats", "host", "h4")), 0)
-	harness.Equal(t, "close", n.askRaw("host@acme", operation.CloseSession.Name, api.Request{Session: events.SessionID(host[0])}, new("done")).Error.Code, "")
-	harness.Equal(t, "of host's after one was closed", len(burst("nats", "host", "h5")), 1)
+	runtest.Equal(t, "of alice's after a restart", len(burst("http", "alice", "a4")), 0)
+	runtest.Equal(t, "of host's after a restart", len(burst("nats", "host", "h4")), 0)
+	runtest.Equal(t, "close", n.askRaw("host@acme", operation.CloseSession.Name, api.Request{Session: events.SessionID(host[0])}, new("done")).Error.Code, "")
+	runtest.Equal(t, "of host's after one was closed", len(burst("nats", "host", "h5")), 1)
 }

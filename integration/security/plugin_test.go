@@ -39,9 +39,9 @@ func installPlugins(t *testing.T) *deployment {
 	run(t, d.dir, "add-plugin.sh", "acme", "spy")
 	spy := filepath.Join(d.dir, "tenants", "acme", "plugin-spy.conf")
 	data, err := os.ReadFile(spy)
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	before, _, _ := strings.Cut(string(data), ", permissions: {")
-	harness.WantError(t, "write", os.WriteFile(spy, []byte(before+" }\n  ]\n}\n"), 0o600), nil)
+	runtest.WantError(t, "write", os.WriteFile(spy, []byte(before+" }\n  ]\n}\n"), 0o600), nil)
 	return d
 }
 
@@ -73,8 +73,8 @@ func TestPluginPermissions(t *testing.T) {
 	d := installPlugins(t).boot()
 	publish, subscribe := pluginRows()
 	list := d.pluginPermissions("weather")
-	harness.EqualLists(t, "publish", slices.Sorted(slices.Values(list["publish"])), publish)
-	harness.EqualLists(t, "subscribe", slices.Sorted(slices.Values(list["subscribe"])), subscribe)
+	runtest.EqualLists(t, "publish", slices.Sorted(slices.Values(list["publish"])), publish)
+	runtest.EqualLists(t, "subscribe", slices.Sorted(slices.Values(list["subscribe"])), subscribe)
 	probe := d.probe("plugin-weather@acme")
 	for _, row := range publish {
 		probe.publish(literal(row), true)
@@ -102,13 +102,13 @@ func TestPluginPermissions(t *testing.T) {
 func (d *deployment) pluginPermissions(name string) map[string][]string {
 	d.t.Helper()
 	parsed, err := conf.ParseFile(filepath.Join(d.dir, "tenants", "acme", "plugin-"+name+".conf"))
-	harness.WantError(d.t, "parse", err, nil)
+	runtest.WantError(d.t, "parse", err, nil)
 	users := parsed["acme-plugin-"+name].(map[string]any)["users"].([]any)
-	harness.Equal(d.t, "users", len(users), 1)
+	runtest.Equal(d.t, "users", len(users), 1)
 	list := make(map[string][]string)
 	for direction, rules := range users[0].(map[string]any)["permissions"].(map[string]any) {
 		for rule, rows := range rules.(map[string]any) {
-			harness.Equal(d.t, "rule", rule, "allow")
+			runtest.Equal(d.t, "rule", rule, "allow")
 			for _, row := range rows.([]any) {
 				list[direction] = append(list[direction], row.(string))
 			}
@@ -142,8 +142,8 @@ func (d *deployment) withPlugins(urls string, replicas int, script ...harness.St
 	b := &harness.System{T: d.t, Ctx: harness.Context(d.t), Model: &harness.Model{T: d.t, Script: script}}
 	b.Bus = d.open(bus.Open, cfg)
 	p, err := external.New(external.Config{Bus: b.Bus, Plugins: []external.Plugin{{Name: "weather"}, {Name: "other"}}})
-	harness.WantError(d.t, "plugins", err, nil)
-	harness.WantError(d.t, "start", p.Start(b.Ctx), nil)
+	runtest.WantError(d.t, "plugins", err, nil)
+	runtest.WantError(d.t, "start", p.Start(b.Ctx), nil)
 	d.t.Cleanup(p.Stop)
 	n, _ := b.StartNodeOn(b.Bus, p.Factories()...)
 	b.Host = n.Host()
@@ -169,13 +169,13 @@ func (d *deployment) instance(on *server.Server, p plugin.Factory, id string) *r
 	d.access(name + "@acme") // issues the certificate
 	base, file := d.certs(name+"-at-acme"), filepath.Join(d.t.TempDir(), "connection.json")
 	data, err := json.Marshal(map[string]string{"url": on.ClientURL(), "inbox": "_INBOX." + name, "tls_ca": d.clients.pem, "tls_cert": base + ".pem", "tls_key": base + ".key"})
-	harness.WantError(d.t, "connection", err, nil)
-	harness.WantError(d.t, "connection", os.WriteFile(file, data, 0o600), nil)
+	runtest.WantError(d.t, "connection", err, nil)
+	runtest.WantError(d.t, "connection", os.WriteFile(file, data, 0o600), nil)
 	refused := &bustest.Refusals{}
 	nc, err := remote.Connect(file, nats.ErrorHandler(refused.Handler))
 	runtest.NoError(d.t, err)
 	d.t.Cleanup(nc.Close)
-	d.t.Cleanup(func() { harness.EqualLists(d.t, "refused to "+name, refused.All(), nil) })
+	d.t.Cleanup(func() { runtest.EqualLists(d.t, "refused to "+name, refused.All(), nil) })
 	i, err := remote.Start(harness.Context(d.t), remote.Config{Conn: nc, Plugin: p, Version: "1", Instance: id})
 	runtest.NoError(d.t, err)
 	d.t.Cleanup(func() { _ = i.Stop(context.Background()) })
@@ -193,9 +193,9 @@ func TestRolePlugin(t *testing.T) {
 		b.AwaitPolling("the instance", func() bool { return len(p.Status()[0].Instances) == 1 })
 		b.Open(api.CreateRequest{ID: "s1"})
 		b.RunTurn("s1", "t1", harness.Text("go"))
-		harness.Equal(t, "result", b.CallResult("s1", "c1"), "rain")
+		runtest.Equal(t, "result", b.CallResult("s1", "c1"), "rain")
 		weather := p.Status()[0].Instances[0].ID
-		harness.WantError(t, "stop", i.Stop(b.Ctx), nil)
+		runtest.WantError(t, "stop", i.Stop(b.Ctx), nil)
 		b.AwaitPolling("calls of an instance that has ended fail at once", func() bool {
 			once, cancel := context.WithTimeout(b.Ctx, time.Second) // a server that has not read of the end yet drops the call
 			defer cancel()
@@ -226,8 +226,8 @@ func TestPluginRepliesReachNothing(t *testing.T) {
 		b.AwaitPolling("everything as before", func() bool { return slices.Equal(kept(b), before) })
 		b.RunTurn("s1", "t2", harness.Text("hello again"))
 		harness.VerifyHistory(t, b.Bus, "s1")
-		harness.DeepEqual(t, "the other plugin", p.Status()[1].Tools, row[1].Tools)
-		harness.Equal(t, "instances of the other plugin", len(p.Status()[1].Instances), len(row[1].Instances))
+		runtest.DeepEqual(t, "the other plugin", p.Status()[1].Tools, row[1].Tools)
+		runtest.Equal(t, "instances of the other plugin", len(p.Status()[1].Instances), len(row[1].Instances))
 	})
 }
 
@@ -246,29 +246,29 @@ func TestPluginAccountHasNothingElse(t *testing.T) {
 	onOneAndThree(t, func(t *testing.T, d *deployment, urls string, all []*server.Server, replicas int) {
 		spy := d.spy(urls)
 		subscription, err := spy.SubscribeSync(">")
-		harness.WantError(t, "subscribe", err, nil)
-		harness.WantError(t, "flush", spy.Flush(), nil)
+		runtest.WantError(t, "subscribe", err, nil)
+		runtest.WantError(t, "flush", spy.Flush(), nil)
 		b, p := d.withPlugins(urls, replicas, harness.Reply(harness.Call("c1", "weather", `{}`)), harness.Reply(harness.Text("one")))
 		d.instance(all[0], forecast(0), "i1")
 		b.AwaitPolling("the instance", func() bool { return len(p.Status()[0].Instances) == 1 })
 		b.Open(api.CreateRequest{ID: "s1"})
 		b.RunTurn("s1", "t1", harness.Text("hello"))
-		harness.Equal(t, "result", b.CallResult("s1", "c1"), "rain")
+		runtest.Equal(t, "result", b.CallResult("s1", "c1"), "rain")
 		rested(b, "s1")
 		before := kept(b)
 		notPublished, _ := notOfPlugins()
 		for _, subject := range slices.Concat(notPublished, replySubjects(), pluginReplies()) {
 			if !strings.HasPrefix(subject, "lash.plugins.spy.") && !strings.HasPrefix(subject, "lash.plugin-live.spy.") {
-				harness.WantError(t, "publish", spy.PublishRequest(subject, spy.NewRespInbox(), []byte("{}")), nil)
+				runtest.WantError(t, "publish", spy.PublishRequest(subject, spy.NewRespInbox(), []byte("{}")), nil)
 			}
 		}
-		harness.WantError(t, "flush", spy.Flush(), nil)
+		runtest.WantError(t, "flush", spy.Flush(), nil)
 		b.AwaitPolling("everything as before", func() bool { return slices.Equal(kept(b), before) })
-		harness.Equal(t, "instances", len(p.Status()[0].Instances), 1)
-		harness.WantError(t, "last", spy.Publish("last", nil), nil)
+		runtest.Equal(t, "instances", len(p.Status()[0].Instances), 1)
+		runtest.WantError(t, "last", spy.Publish("last", nil), nil)
 		for {
 			m, err := subscription.NextMsgWithContext(b.Ctx)
-			harness.WantError(t, "received", err, nil)
+			runtest.WantError(t, "received", err, nil)
 			if m.Subject == "last" {
 				return
 			}
@@ -283,7 +283,7 @@ func TestPluginAccountHasNothingElse(t *testing.T) {
 func (d *deployment) spy(urls string) *nats.Conn {
 	d.t.Helper()
 	nc, err := nats.Connect(urls, append(d.access("plugin-spy@acme"), nats.CustomInboxPrefix("_INBOX.spy"))...)
-	harness.WantError(d.t, "connect", err, nil)
+	runtest.WantError(d.t, "connect", err, nil)
 	d.t.Cleanup(nc.Close)
 	return nc
 }
@@ -300,25 +300,25 @@ func TestPluginIsAddedByReload(t *testing.T) {
 	d.reload()
 	d.reload() // which subscribes to what the new account imports
 	stop, err := b.Bus.ServePlugins([]string{"third"}, nil, func(string, string, []byte) []byte { return []byte(`{"hash":"h"}`) })
-	harness.WantError(t, "a node that has it", err, nil)
+	runtest.WantError(t, "a node that has it", err, nil)
 	defer stop()
-	harness.WantError(t, "subscription", b.Bus.Conn().Flush(), nil)
+	runtest.WantError(t, "subscription", b.Bus.Conn().Flush(), nil)
 	third := d.conn("plugin-third@acme", nats.NoReconnect())
 	var m *nats.Msg
 	b.AwaitPolling("a node that answers", func() bool { // a program asks again while none does
 		m, err = third.RequestWithContext(b.Ctx, "lash.plugins.third.register", []byte(`{"protocol":1,"instance":"i1","manifest":{"version":"1"}}`))
 		return !errors.Is(err, nats.ErrNoResponders)
 	})
-	harness.WantError(t, "register", err, nil)
+	runtest.WantError(t, "register", err, nil)
 	var answer wire.Registered
-	harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
-	harness.Equal(t, "answer", answer.Hash, "h")
+	runtest.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
+	runtest.Equal(t, "answer", answer.Hash, "h")
 	closed := third.StatusChanged(nats.CLOSED)
-	harness.WantError(t, "remove", os.Remove(filepath.Join(d.dir, "tenants", "acme", "plugin-third.conf")), nil)
+	runtest.WantError(t, "remove", os.Remove(filepath.Join(d.dir, "tenants", "acme", "plugin-third.conf")), nil)
 	run(t, d.dir, "add-plugin.sh", "acme")
 	d.reload()
 	harness.Receive(b, "end of the removed plugin's connection", closed)
-	harness.WantError(t, "the other plugin", stays.Flush(), nil)
-	harness.Equal(t, "reconnects", stays.Stats().Reconnects+b.Bus.Conn().Stats().Reconnects, 0)
+	runtest.WantError(t, "the other plugin", stays.Flush(), nil)
+	runtest.Equal(t, "reconnects", stays.Stats().Reconnects+b.Bus.Conn().Stats().Reconnects, 0)
 	b.AwaitPolling("the instance", func() bool { return len(p.Status()[0].Instances) == 1 })
 }

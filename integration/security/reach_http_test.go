@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -40,7 +41,7 @@ func TestGrantOverHTTP(t *testing.T) {
 		return got
 	}
 	expect(201, "alice", "POST", "/v1/sessions", `{"id":"s1"}`)
-	harness.Equal(t, "owner", expect(200, "alice", "GET", s, "").Field("owner"), "alice")
+	runtest.Equal(t, "owner", expect(200, "alice", "GET", s, "").Field("owner"), "alice")
 	expect(200, "reader", "GET", s, "") // reaches all
 	expect(404, "bob", "GET", s, "")
 	expect(404, "bob", "PUT", s+"/grants/bob", `{"rights":["read"]}`)
@@ -52,8 +53,8 @@ func TestGrantOverHTTP(t *testing.T) {
 	expect(403, "bob", "PUT", s+"/grants/carol", `{"rights":["read"]}`)
 	last := d.LastSeq("s1")
 	expect(204, "alice", "PUT", s+"/grants/bob", `{"rights":["read","write"]}`)
-	harness.Equal(t, "commits after the same grant", d.LastSeq("s1"), last)
-	harness.Equal(t, "grants", expect(200, "bob", "GET", s, "").Field("grants"), "[map[rights:[read write] to:bob]]")
+	runtest.Equal(t, "commits after the same grant", d.LastSeq("s1"), last)
+	runtest.Equal(t, "grants", expect(200, "bob", "GET", s, "").Field("grants"), "[map[rights:[read write] to:bob]]")
 	expect(200, "bob", "POST", s+"/turns?wait=30", `{"text":"hi"}`)
 	expect(403, "bob", "PATCH", s, `{"model":"m9"}`)
 
@@ -65,14 +66,14 @@ func TestGrantOverHTTP(t *testing.T) {
 		t.Errorf("got %v, want the grant that is taken back, and the end", end)
 	}
 	_, err := watched.Next()
-	harness.WantError(t, "after the end", err, io.EOF)
+	runtest.WantError(t, "after the end", err, io.EOF)
 	expect(404, "bob", "GET", s, "")
 	expect(404, "bob", "POST", s+"/turns", `{"text":"hi"}`)
 
 	expect(204, "alice", "DELETE", s, "")
 	expect(204, "alice", "PUT", s+"/grants/bob", `{"rights":["read"]}`) // of one that is closed
 	for seen, err := range d.Observe(d.Ctx, "s1", 1) {                  // with its old grants
-		harness.WantError(t, "observe", err, nil)
+		runtest.WantError(t, "observe", err, nil)
 		if seen.Seq == d.LastSeq("s1") {
 			break
 		}
@@ -89,7 +90,7 @@ func TestChildrenHaveTheirOwner(t *testing.T) {
 	t.Parallel()
 	d := harness.StartIdle(t).ServeHTTP(httpapi.Config{})
 	d.Open(api.CreateRequest{ID: "old"}) // without an owner
-	harness.Equal(t, "create", d.Send("alice", "POST", "/v1/sessions", `{"id":"s1"}`).Status, 201)
+	runtest.Equal(t, "create", d.Send("alice", "POST", "/v1/sessions", `{"id":"s1"}`).Status, 201)
 	ways := map[string]func(token, from, id string) harness.Response{
 		"fork": func(token, from, id string) harness.Response {
 			return d.Send(token, "POST", "/v1/sessions/"+from+"/fork", fmt.Sprintf(`{"id":%q}`, id))
@@ -101,23 +102,23 @@ func TestChildrenHaveTheirOwner(t *testing.T) {
 	for name, make := range ways {
 		for _, token := range []string{"alice", "writer"} {
 			id := name + "-" + token
-			harness.Equal(t, id, make(token, "s1", id).Status, 201)
-			harness.Equal(t, "owner of "+id, d.StateOf(events.SessionID(id)).Owner, "alice")
-			harness.Equal(t, "grants of "+id, len(d.StateOf(events.SessionID(id)).Grants), 0)
+			runtest.Equal(t, id, make(token, "s1", id).Status, 201)
+			runtest.Equal(t, "owner of "+id, d.StateOf(events.SessionID(id)).Owner, "alice")
+			runtest.Equal(t, "grants of "+id, len(d.StateOf(events.SessionID(id)).Grants), 0)
 		}
-		harness.Equal(t, name+" of an old one", make("writer", "old", name+"-old").Status, 201)
-		harness.Equal(t, "owner", d.StateOf(events.SessionID(name+"-old")).Owner, "")
+		runtest.Equal(t, name+" of an old one", make("writer", "old", name+"-old").Status, 201)
+		runtest.Equal(t, "owner", d.StateOf(events.SessionID(name+"-old")).Owner, "")
 		for _, from := range []string{"s1", "old", "nosuch"} {
 			got := make("bob", from, name+"-bob")
-			harness.Equal(t, fmt.Sprint(name, " of ", from, " by another caller"), fmt.Sprint(got.Status, " ", got.Field("code")), "404 no_session")
+			runtest.Equal(t, fmt.Sprint(name, " of ", from, " by another caller"), fmt.Sprint(got.Status, " ", got.Field("code")), "404 no_session")
 		}
-		harness.WantError(t, "grant", d.Grant(d.Ctx, "s1", api.GrantRequest{To: "bob", Rights: []events.SessionRight{events.GrantRead}}), nil)
-		harness.Equal(t, name+" by a reader", make("bob", "s1", name+"-bob").Status, 403)
-		harness.WantError(t, "grant", d.Grant(d.Ctx, "s1", api.GrantRequest{To: "bob", Rights: []events.SessionRight{events.GrantRead, events.GrantWrite}}), nil)
-		harness.Equal(t, name+" by a writer", make("bob", "s1", name+"-bob").Status, 201)
-		harness.Equal(t, "owner", d.StateOf(events.SessionID(name+"-bob")).Owner, "alice")
-		harness.Equal(t, "what bob made", d.Send("bob", http.MethodGet, "/v1/sessions/"+name+"-bob", "").Status, 200)
-		harness.Equal(t, "bob in it", d.Send("bob", http.MethodPatch, "/v1/sessions/"+name+"-bob", `{"model":"x"}`).Status, 403)
-		harness.WantError(t, "revoke", d.Grant(d.Ctx, "s1", api.GrantRequest{To: "bob"}), nil)
+		runtest.WantError(t, "grant", d.Grant(d.Ctx, "s1", api.GrantRequest{To: "bob", Rights: []events.SessionRight{events.GrantRead}}), nil)
+		runtest.Equal(t, name+" by a reader", make("bob", "s1", name+"-bob").Status, 403)
+		runtest.WantError(t, "grant", d.Grant(d.Ctx, "s1", api.GrantRequest{To: "bob", Rights: []events.SessionRight{events.GrantRead, events.GrantWrite}}), nil)
+		runtest.Equal(t, name+" by a writer", make("bob", "s1", name+"-bob").Status, 201)
+		runtest.Equal(t, "owner", d.StateOf(events.SessionID(name+"-bob")).Owner, "alice")
+		runtest.Equal(t, "what bob made", d.Send("bob", http.MethodGet, "/v1/sessions/"+name+"-bob", "").Status, 200)
+		runtest.Equal(t, "bob in it", d.Send("bob", http.MethodPatch, "/v1/sessions/"+name+"-bob", `{"model":"x"}`).Status, 403)
+		runtest.WantError(t, "revoke", d.Grant(d.Ctx, "s1", api.GrantRequest{To: "bob"}), nil)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
@@ -61,13 +62,13 @@ func (n *natsAPI) askRaw(user string, op operation.Name, r api.Request, body any
 	var err error
 	r.Format = api.RequestFormat
 	r.Body, err = events.EncodePayload(body)
-	harness.WantError(n.T, "encode", err, nil)
+	runtest.WantError(n.T, "encode", err, nil)
 	request, err := api.EncodeRequest(r)
-	harness.WantError(n.T, "encode", err, nil)
+	runtest.WantError(n.T, "encode", err, nil)
 	m, err := n.exchange(n.Ctx, user, &nats.Msg{Subject: "lash.api." + string(op), Data: request})
-	harness.WantError(n.T, string(op), err, nil)
+	runtest.WantError(n.T, string(op), err, nil)
 	var a api.Response
-	harness.WantError(n.T, "answer", events.DecodePayload(m.Data, &a), nil)
+	runtest.WantError(n.T, "answer", events.DecodePayload(m.Data, &a), nil)
 	return a
 }
 
@@ -98,8 +99,8 @@ func newNATSAPI(t *testing.T, cfg workers.Config, script ...harness.Step) *natsA
 	n.start = func() *workers.Node {
 		cfg.Bus, cfg.Roles = d.open(bus.Open, d.config("node@acme")), []workers.Role{workers.RoleAPI}
 		node, err := workers.NewNode(cfg)
-		harness.WantError(t, "node", err, nil)
-		harness.WantError(t, "start", node.Start(n.Ctx), nil)
+		runtest.WantError(t, "node", err, nil)
+		runtest.WantError(t, "start", node.Start(n.Ctx), nil)
 		t.Cleanup(func() { node.Stop(t.Context()) })
 		return node
 	}
@@ -128,27 +129,27 @@ func TestReachOverNATS(t *testing.T) {
 			for m, rights := range [][]events.SessionRight{{}, {"read"}, {"write"}, {"approve"}, {"read", "write", "approve"}} {
 				id := events.SessionID(fmt.Sprintf("%s-%d", op, m))
 				a := n.askRaw("host@acme", operation.Create.Name, api.Request{}, &api.CreateArgs{Request: api.CreateRequest{ID: id}})
-				harness.Equal(t, "create", a.Error.Code, "")
+				runtest.Equal(t, "create", a.Error.Code, "")
 				a = n.askRaw("host@acme", operation.Grant.Name, api.Request{Session: id}, &api.GrantRequest{To: "alice", Rights: rights})
-				harness.Equal(t, "grant", a.Error.Code, "")
+				runtest.Equal(t, "grant", a.Error.Code, "")
 				before := n.LastSeq(id)
 				got := n.askRaw("alice@acme", op, api.Request{Session: id, Key: "k1"}, bodies[op])
 				what := fmt.Sprintf("%s with a grant of %v", op, rights)
 				switch {
 				case len(rights) == 0:
 					none := n.askRaw("alice@acme", op, api.Request{Session: "nosuch", Key: "k1"}, bodies[op])
-					harness.Equal(t, what, got.Error.Code+" "+got.Error.Message, none.Error.Code+" "+strings.ReplaceAll(none.Error.Message, "nosuch", string(id)))
-					harness.Equal(t, what, string(got.Body), string(none.Body))
+					runtest.Equal(t, what, got.Error.Code+" "+got.Error.Message, none.Error.Code+" "+strings.ReplaceAll(none.Error.Message, "nosuch", string(id)))
+					runtest.Equal(t, what, string(got.Body), string(none.Body))
 				case slices.Contains(rights, events.SessionRight(right)):
 					if got.Error.Code == "forbidden" || got.Error.Code == "no_session" {
 						t.Errorf("%s: got %v, want it allowed", what, got.Error)
 					}
 					continue
 				default:
-					harness.Equal(t, what, got.Error.Code, "forbidden")
+					runtest.Equal(t, what, got.Error.Code, "forbidden")
 				}
-				harness.Equal(t, "commits after "+what, n.LastSeq(id), before)
-				harness.Equal(t, what, n.StateOf(id).Owner, "host")
+				runtest.Equal(t, "commits after "+what, n.LastSeq(id), before)
+				runtest.Equal(t, what, n.StateOf(id).Owner, "host")
 				if len(rights) > 0 {
 					continue
 				}

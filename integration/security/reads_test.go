@@ -43,10 +43,10 @@ func setupActs(t *testing.T) (b *harness.System, id events.SessionID, results ch
 	t.Helper()
 	results = make(chan error, 100)
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{acts(results)}})
-	harness.WantError(t, "plugins", err, nil)
+	runtest.WantError(t, "plugins", err, nil)
 	b = harness.StartIdle(t)
 	b.Host, err = session.New(session.Config{Bus: bustest.Open(t, b.Server), Plugins: session.WithPlugins(builder)})
-	harness.WantError(t, "host", err, nil)
+	runtest.WantError(t, "host", err, nil)
 	return b, b.Open(api.CreateRequest{}), results
 }
 
@@ -72,21 +72,21 @@ func TestReadsAppendNothing(t *testing.T) {
 	for op, read := range looks {
 		for _, scope := range []api.Scope{api.ScopeRead, api.ScopeWrite, api.ScopeAdmin} {
 			runtest.WantError(t, fmt.Sprintf("%s with %s", op, scope), read(scoped(t.Context(), scope, op, sid)), nil)
-			harness.Equal(t, fmt.Sprintf("commits after %s with %s", op, scope), b.LastSeq(sid), before)
+			runtest.Equal(t, fmt.Sprintf("commits after %s with %s", op, scope), b.LastSeq(sid), before)
 		}
 	}
 	runtest.WantError(t, "what the plugin does when it is told", <-results, nil)
 	if _, err := b.TakeMonitorUpdates(scoped(t.Context(), api.ScopeWrite, operation.TakeMonitorUpdates.Name, sid), sid); err != nil {
 		t.Errorf("updates: %v", err)
 	}
-	harness.Equal(t, "commits after updates without the right to commands", b.LastSeq(sid), before)
+	runtest.Equal(t, "commits after updates without the right to commands", b.LastSeq(sid), before)
 	if err := b.CloseSession(scoped(t.Context(), api.ScopeAdmin, operation.ToolState.Name, sid), sid, "by a look"); !errors.Is(err, api.ErrForbidden) {
 		t.Errorf("an append for a look: got %v, want %v", err, api.ErrForbidden)
 	}
 	if _, err := b.MonitorSnapshot(scoped(t.Context(), api.ScopeAdmin, operation.MonitorSnapshot.Name, sid), sid); err != nil {
 		t.Errorf("how monitors stand, for who may run commands: %v", err)
 	}
-	harness.Equal(t, "commits after a look with every right", b.LastSeq(sid), before)
+	runtest.Equal(t, "commits after a look with every right", b.LastSeq(sid), before)
 	_, err := b.TakeMonitorUpdates(scoped(t.Context(), api.ScopeAdmin, operation.TakeMonitorUpdates.Name, sid), sid)
 	if err != nil || len(harness.Find[*events.TaskRegistered](b, sid)) != 1 {
 		t.Errorf("updates with the right to commands: got %v, want the monitor's task", err)
@@ -101,13 +101,13 @@ func TestReadMovesNoTasks(t *testing.T) {
 	parent := b.Open(api.CreateRequest{})
 	id := b.Open(api.CreateRequest{Parent: parent})
 	_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: "k", Close: events.CloseTransfer})
-	harness.WantError(t, "register", err, nil)
+	runtest.WantError(t, "register", err, nil)
 	before := [2]events.Seq{b.LastSeq(parent), b.LastSeq(id)}
-	harness.WantError(t, "close by a look", b.CloseSession(scoped(t.Context(), api.ScopeAdmin, operation.ToolState.Name, id), id, "by a look"), api.ErrForbidden)
-	harness.Equal(t, "commits after it", [2]events.Seq{b.LastSeq(parent), b.LastSeq(id)}, before)
-	harness.WantError(t, "close", b.CloseSession(scoped(t.Context(), api.ScopeWrite, operation.CloseSession.Name, id), id, "over"), nil)
+	runtest.WantError(t, "close by a look", b.CloseSession(scoped(t.Context(), api.ScopeAdmin, operation.ToolState.Name, id), id, "by a look"), api.ErrForbidden)
+	runtest.Equal(t, "commits after it", [2]events.Seq{b.LastSeq(parent), b.LastSeq(id)}, before)
+	runtest.WantError(t, "close", b.CloseSession(scoped(t.Context(), api.ScopeWrite, operation.CloseSession.Name, id), id, "over"), nil)
 	k, _ := b.StateOf(id).Task("k")
-	harness.Equal(t, "went to", k.To, parent)
+	runtest.Equal(t, "went to", k.To, parent)
 }
 
 // TestActionsNeedRights has callers of each right invoke each action. A turn that an action submits belongs to its
@@ -124,7 +124,7 @@ func TestActionsNeedRights(t *testing.T) {
 			_, err := b.InvokeAction(scoped(t.Context(), scope, operation.InvokeAction.Name, sid), sid, name, []byte("{}"))
 			if !slices.Contains(allowed, name) {
 				runtest.WantError(t, fmt.Sprintf("%s with %s", name, scope), err, api.ErrForbidden)
-				harness.Equal(t, "commits after "+name+" with "+string(scope), b.LastSeq(sid), before)
+				runtest.Equal(t, "commits after "+name+" with "+string(scope), b.LastSeq(sid), before)
 				continue
 			}
 			runtest.WantError(t, fmt.Sprintf("%s with %s", name, scope), err, nil)

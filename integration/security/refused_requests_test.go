@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/integration/internal/httpbody"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -40,7 +41,7 @@ func TestOversizedRequestsAreRefused(t *testing.T) {
 		})
 	})
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{(&harness.Approver{}).Factory(events.EffectsNonIdempotent), later}})
-	harness.WantError(t, "plugins", err, nil)
+	runtest.WantError(t, "plugins", err, nil)
 	n := f.Join(workers.Config{Plugins: builder})
 	transports := map[string]apiOperations{"host": n.Host(), "client": f.Dial(), "http": overHTTP{f.ServeHTTP(httpapi.Config{})}}
 	for what, tc := range tooLong {
@@ -81,7 +82,7 @@ func requestsWhileBusy(f *harness.Fleet, id events.SessionID, what string, send 
 		if !ok || field.Field == "" || !strings.Contains(field.Reason, "limit") && !strings.Contains(field.Reason, " to ") {
 			f.T.Errorf("%s: got %v, want the field and its limit", what, err)
 		}
-		harness.Equal(f.T, "commits after "+what, f.LastSeq(id), before)
+		runtest.Equal(f.T, "commits after "+what, f.LastSeq(id), before)
 	}
 	_ = f.AnswerApproval(f.Host, id, true) // unless the question has an answer, or its turn was cancelled
 	_ = f.ResolveTool(f.Ctx, id, "t1/0/1", events.ToolResult{Outcome: events.OutcomeSuccess, Text: "late"})

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -20,18 +21,18 @@ func (d *deployment) reload() {
 	d.t.Helper()
 	opts := d.options("server.conf")
 	opts.Port = d.ns.Addr().(*net.TCPAddr).Port
-	harness.WantError(d.t, "reload", d.ns.ReloadOptions(opts), nil)
+	runtest.WantError(d.t, "reload", d.ns.ReloadOptions(opts), nil)
 }
 
 // edit replaces a text in one of the files.
 func (d *deployment) edit(file, from, to string) {
 	d.t.Helper()
 	data, err := os.ReadFile(filepath.Join(d.dir, file))
-	harness.WantError(d.t, "read", err, nil)
+	runtest.WantError(d.t, "read", err, nil)
 	if !strings.Contains(string(data), from) {
 		d.t.Fatalf("%s: it has no %q", file, from)
 	}
-	harness.WantError(d.t, "write", os.WriteFile(filepath.Join(d.dir, file), []byte(strings.Replace(string(data), from, to, 1)), 0o600), nil)
+	runtest.WantError(d.t, "write", os.WriteFile(filepath.Join(d.dir, file), []byte(strings.Replace(string(data), from, to, 1)), 0o600), nil)
 }
 
 // TestReload changes users, tenants and certificates of a running server. Removed users are disconnected, new ones
@@ -49,14 +50,14 @@ func TestReload(t *testing.T) {
 	d.edit("tenants/acme.conf", `    { user: "alice@acme", permissions: { include ./acme/alice.conf } }`+"\n", "")
 	d.edit("accounts.conf", "  include ./tenants/acme.conf\n", "  include ./tenants/acme.conf\n"+run(t, d.dir, "add-tenant.sh", "initech"))
 	old, err := os.ReadFile(d.certs("server.pem"))
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	d.clients.issue(d.certs("server"), "")
 	next := newAuthority(t, d.certs("next-ca.pem"))
 	added, err := os.ReadFile(next.pem)
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	trusted, err := os.ReadFile(d.clients.pem)
-	harness.WantError(t, "read", err, nil)
-	harness.WantError(t, "write", os.WriteFile(d.clients.pem, append(trusted, added...), 0o600), nil)
+	runtest.WantError(t, "read", err, nil)
+	runtest.WantError(t, "write", os.WriteFile(d.clients.pem, append(trusted, added...), 0o600), nil)
 	d.reload()
 	d.reload() // which subscribes to what new accounts import
 
@@ -68,11 +69,11 @@ func TestReload(t *testing.T) {
 	newcomer := d.bundleOf("node@initech", harness.Reply(harness.Text("welcome")))
 	newcomer.StartNode()
 	newcomer.Open(api.CreateRequest{ID: "s1"})
-	harness.Equal(t, "turn of a new tenant", newcomer.RunTurn("s1", "t1", harness.Text("hello")).Text, "welcome")
+	runtest.Equal(t, "turn of a new tenant", newcomer.RunTurn("s1", "t1", harness.Text("hello")).Text, "welcome")
 
 	m, err := d.conn("host@initech").RequestWithContext(b.Ctx, "$JS.API.STREAM.INFO.lash-s-s1", nil)
-	harness.WantError(t, "client of a new tenant", err, nil)
-	harness.Equal(t, "the client finds the store", bytes.Contains(m.Data, []byte(`"created"`)), true)
+	runtest.WantError(t, "client of a new tenant", err, nil)
+	runtest.Equal(t, "the client finds the store", bytes.Contains(m.Data, []byte(`"created"`)), true)
 
 	base := d.certs("host-of-next")
 	next.issue(base, "host@acme")
@@ -82,11 +83,11 @@ func TestReload(t *testing.T) {
 	}
 	defer nc.Close()
 	state, err := nc.TLSConnectionState()
-	harness.WantError(t, "state", err, nil)
+	runtest.WantError(t, "state", err, nil)
 	shown := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: state.PeerCertificates[0].Raw})
-	harness.Equal(t, "the server shows its old certificate", bytes.Equal(shown, old), false)
+	runtest.Equal(t, "the server shows its old certificate", bytes.Equal(shown, old), false)
 
-	harness.Equal(t, "turn of who stays", b.RunTurn("s1", "t2", harness.Text("again")).Text, "two")
-	harness.WantError(t, "who stays", stays.Flush(), nil)
-	harness.Equal(t, "reconnects", stays.Stats().Reconnects+b.Bus.Conn().Stats().Reconnects, 0)
+	runtest.Equal(t, "turn of who stays", b.RunTurn("s1", "t2", harness.Text("again")).Text, "two")
+	runtest.WantError(t, "who stays", stays.Flush(), nil)
+	runtest.Equal(t, "reconnects", stays.Stats().Reconnects+b.Bus.Conn().Stats().Reconnects, 0)
 }

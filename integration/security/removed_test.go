@@ -50,14 +50,14 @@ func removals() map[string]removal {
 	return map[string]removal{
 		"redaction": {codes: []string{"cursor"}, do: func(w *removedWorld) {
 			_, err := archive.Redact(w.Ctx, w.third.bus, w.id, events.RedactionRecord{At: 1, By: "ann", Reason: "asked to", What: w.named()}, nil)
-			harness.WantError(w.T, "redact", err, nil)
+			runtest.WantError(w.T, "redact", err, nil)
 		}},
 		"erasure": {codes: []string{"session_erased", "no_session"}, gone: true, do: func(w *removedWorld) {
 			_, err := w.third.host.Erase(w.Ctx, w.id, "asked to")
-			harness.WantError(w.T, "erase", err, nil)
+			runtest.WantError(w.T, "erase", err, nil)
 		}},
 		"grant": {codes: []string{"no_session"}, gone: true, own: true, do: func(w *removedWorld) {
-			harness.WantError(w.T, "withdraw", w.third.host.Grant(w.Ctx, w.id, api.GrantRequest{To: "bob"}), nil)
+			runtest.WantError(w.T, "withdraw", w.third.host.Grant(w.Ctx, w.id, api.GrantRequest{To: "bob"}), nil)
 		}},
 	}
 }
@@ -131,29 +131,29 @@ func (w *removedWorld) fill() {
 	w.ByHand(w.id)
 	alice := func() context.Context { return api.WithRequestMeta(w.Ctx, api.RequestMeta{Actor: "alice"}) }
 	_, err := w.Create(alice(), api.CreateRequest{ID: w.id})
-	harness.WantError(w.T, "create", err, nil)
-	harness.WantError(w.T, "grant", w.Grant(alice(), w.id, api.GrantRequest{To: "bob", Rights: []events.SessionRight{"read"}}), nil)
+	runtest.WantError(w.T, "create", err, nil)
+	runtest.WantError(w.T, "grant", w.Grant(alice(), w.id, api.GrantRequest{To: "bob", Rights: []events.SessionRight{"read"}}), nil)
 	w.RunTurn(w.id, "t1", harness.Text(removedText))
 	_, err = w.AppendNodes(alice(), w.id, api.AppendNodesRequest{Nodes: []api.AppendNode{{Message: &events.Message{ID: "n1", Role: events.RoleUser, Parts: []events.Part{harness.Text(removedText)}}}}})
-	harness.WantError(w.T, "node", err, nil)
+	runtest.WantError(w.T, "node", err, nil)
 	ref, err := w.StoreBlob(alice(), w.id, []byte(removedText))
-	harness.WantError(w.T, "body", err, nil)
+	runtest.WantError(w.T, "body", err, nil)
 	_, err = w.RegisterTask(alice(), w.id, api.TaskRequest{ID: "k1", Producer: "me", Args: []byte(`"` + removedText + `"`)})
-	harness.WantError(w.T, "task", err, nil)
+	runtest.WantError(w.T, "task", err, nil)
 	_, err = w.EndOwnTask(alice(), w.id, "k1", events.TaskCompleted, removedText)
-	harness.WantError(w.T, "end of the task", err, nil)
-	harness.WantError(w.T, "close", w.CloseSession(alice(), w.id, "done"), nil)
-	harness.WantError(w.T, "project", follow.NewProjector(w.third.bus, nil).Project(w.Ctx, w.id), nil)
+	runtest.WantError(w.T, "end of the task", err, nil)
+	runtest.WantError(w.T, "close", w.CloseSession(alice(), w.id, "done"), nil)
+	runtest.WantError(w.T, "project", follow.NewProjector(w.third.bus, nil).Project(w.Ctx, w.id), nil)
 	w.digest, w.last = ref.Digest, fmt.Sprint(w.LastSeq(w.id))
 }
 
 // named are the ids of the events that have the text.
 func (w *removedWorld) named() (list []string) {
 	for e, err := range w.third.bus.Log().Read(w.Ctx, w.id, 1) {
-		harness.WantError(w.T, "read", err, nil)
+		runtest.WantError(w.T, "read", err, nil)
 		for i := range e.Commit.Events {
 			data, err := events.EncodePayload(e.Commit.Events[i].Payload)
-			harness.WantError(w.T, "encode", err, nil)
+			runtest.WantError(w.T, "encode", err, nil)
 			if bytes.Contains(data, []byte(removedText)) || e.Commit.Events[i].Kind == events.KindBodyStored {
 				list = append(list, string(e.Commit.EventID(i)))
 			}
@@ -165,11 +165,11 @@ func (w *removedWorld) named() (list []string) {
 // ask reads the whole answer of a request. Of the stream of a session's events, which goes on, it reads up to the last commit.
 func (w *removedWorld) ask(d *harness.HTTP, r *http.Request) (status int, text string) {
 	got, err := d.Client.Do(r)
-	harness.WantError(w.T, r.URL.Path, err, nil)
+	runtest.WantError(w.T, r.URL.Path, err, nil)
 	defer func() { _ = got.Body.Close() }()
 	if !strings.HasPrefix(got.Header.Get("Content-Type"), "text/event-stream") {
 		data, err := io.ReadAll(got.Body)
-		harness.WantError(w.T, r.URL.Path, err, nil)
+		runtest.WantError(w.T, r.URL.Path, err, nil)
 		return got.StatusCode, string(data)
 	}
 	for lines := harness.ScanMessages(got.Body); ; {
@@ -204,7 +204,7 @@ func (w *removedWorld) askAll(name, token string, id events.SessionID) map[strin
 		r := d.Request(token, http.MethodPost, "/v1/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params),
 			"Content-Type", "application/json", "Accept", "application/json, text/event-stream")
 		status, text := w.ask(d, r)
-		harness.Equal(w.T, "status of "+method, status, http.StatusOK)
+		runtest.Equal(w.T, "status of "+method, status, http.StatusOK)
 		return text
 	}
 	var listed struct {
@@ -215,13 +215,13 @@ func (w *removedWorld) askAll(name, token string, id events.SessionID) map[strin
 			}
 		}
 	}
-	harness.WantError(w.T, "tools", json.Unmarshal([]byte(message("tools/list", `{}`)), &listed), nil)
+	runtest.WantError(w.T, "tools", json.Unmarshal([]byte(message("tools/list", `{}`)), &listed), nil)
 	for _, tool := range listed.Result.Tools {
 		if !tool.Annotations.ReadOnlyHint {
 			continue
 		}
 		var arguments map[string]any
-		harness.WantError(w.T, "arguments of "+tool.Name, json.Unmarshal([]byte(mcpCases()[tool.Name]), &arguments), nil)
+		runtest.WantError(w.T, "arguments of "+tool.Name, json.Unmarshal([]byte(mcpCases()[tool.Name]), &arguments), nil)
 		if _, ok := arguments["text"]; ok {
 			arguments["text"] = removedText
 		}
@@ -229,7 +229,7 @@ func (w *removedWorld) askAll(name, token string, id events.SessionID) map[strin
 			arguments["session"] = id
 		}
 		data, err := json.Marshal(map[string]any{"name": tool.Name, "arguments": arguments})
-		harness.WantError(w.T, "arguments", err, nil)
+		runtest.WantError(w.T, "arguments", err, nil)
 		all["mcp "+tool.Name] = removedAnswer{http.StatusOK, message("tools/call", string(data))}
 	}
 	all["mcp resource"] = removedAnswer{http.StatusOK, message("resources/read", fmt.Sprintf(`{"uri":"lash://sessions/%s"}`, id))}
@@ -261,7 +261,7 @@ func (w *removedWorld) fillCaches() {
 	w.T.Helper()
 	for name := range w.served {
 		for _, token := range w.callers(name) {
-			harness.EqualLists(w.T, "reads that show the text to "+token+", on "+name, w.showText(name, token), shownOf(name))
+			runtest.EqualLists(w.T, "reads that show the text to "+token+", on "+name, w.showText(name, token), shownOf(name))
 		}
 		w.showText(name, "reader")
 	}
@@ -283,7 +283,7 @@ func (w *removedWorld) gone(r *removal) {
 	for name := range w.served {
 		for _, token := range w.callers(name) {
 			if token == "reader" && r.own {
-				harness.EqualLists(w.T, "reads that show the text to others, on "+name, w.showText(name, token), shownOf(name))
+				runtest.EqualLists(w.T, "reads that show the text to others, on "+name, w.showText(name, token), shownOf(name))
 				continue
 			}
 			unknown := w.askAll(name, token, "nosuch")
@@ -308,7 +308,7 @@ func (w *removedWorld) end(r *removal, streams map[string]*harness.Stream) {
 		}
 		for {
 			m, err := s.Next()
-			harness.WantError(w.T, "stream on "+name, err, nil)
+			runtest.WantError(w.T, "stream on "+name, err, nil)
 			var problem struct{ Code string }
 			switch {
 			case strings.Contains(m.Data, removedText):
@@ -337,7 +337,7 @@ func TestSmokeRemovedIsGone(t *testing.T) {
 			w.fillCaches()
 			streams := w.streams()
 			for _, forged := range []string{"1", "2147483647", "-1", "x", ""} { // a hint costs a read, and ends nothing
-				harness.WantError(t, "forge", w.third.bus.Conn().Publish("lash.delta.s.=removed", []byte(forged)), nil)
+				runtest.WantError(t, "forge", w.third.bus.Conn().Publish("lash.delta.s.=removed", []byte(forged)), nil)
 			}
 			w.fillCaches()
 			r.do(w)
@@ -387,10 +387,10 @@ func TestRemovedBehindCut(t *testing.T) {
 			t.Parallel()
 			server := bustest.Server(t, busembed.Config{})
 			var opts nats.Options
-			harness.WantError(t, "options", server.InProcess()(&opts), nil)
+			runtest.WantError(t, "options", server.InProcess()(&opts), nil)
 			wire := &cuttable{server: opts.InProcessServer}
 			second, err := bus.Open(harness.Context(t), bustest.WithKeys(t, bus.Config{Options: []nats.Option{nats.InProcessServer(wire)}, Timeout: time.Second}))
-			harness.WantError(t, "open", err, nil)
+			runtest.WantError(t, "open", err, nil)
 			t.Cleanup(second.Close)
 			w := newRemovedWorld(t, server, second)
 			w.fillCaches()

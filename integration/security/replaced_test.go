@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
@@ -50,29 +51,29 @@ func TestStreamReplacedUnderNode(t *testing.T) {
 			for turn := range c.lost {
 				b.RunTurn("s", events.TurnID(fmt.Sprintf("lost-%d", turn)), harness.Text("hello"))
 			}
-			harness.WantError(t, "save a snapshot of what is lost", saveSnapshot(b), nil)
-			harness.WantError(t, "delete", b.JetStream().DeleteStream(b.Ctx, hot), nil)
+			runtest.WantError(t, "save a snapshot of what is lost", saveSnapshot(b), nil)
+			runtest.WantError(t, "delete", b.JetStream().DeleteStream(b.Ctx, hot), nil)
 			backup.restore(saved)
-			harness.Equal(t, "end of the restored history", b.LastSeq("s"), restored)
+			runtest.Equal(t, "end of the restored history", b.LastSeq("s"), restored)
 			for i := range c.extra {
 				_, err := other.AppendNodes(b.Ctx, "s", api.AppendNodesRequest{Nodes: harness.UserMessages(fmt.Sprintf("other-%d", i))})
-				harness.WantError(t, "append", err, nil)
+				runtest.WantError(t, "append", err, nil)
 			}
 			ctx, cancel := context.WithTimeout(b.Ctx, 2*time.Minute)
 			defer cancel()
 			_, err := b.Submit(ctx, "s", api.TurnRequest{ID: "after", Input: events.TurnInput{Parts: []events.Part{harness.Text("and now")}}})
-			harness.WantError(t, "submit", err, nil)
-			harness.Equal(t, "end of the next turn", b.AwaitTurn("s", "after").End, events.EndFinished)
+			runtest.WantError(t, "submit", err, nil)
+			runtest.Equal(t, "end of the next turn", b.AwaitTurn("s", "after").End, events.EndFinished)
 			s := b.StateOf("s")
 			place, err := s.FindTurn("lost-0")
-			harness.WantError(t, "find", err, nil)
-			harness.Equal(t, "the state has a turn that was lost", place.Known(), false)
+			runtest.WantError(t, "find", err, nil)
+			runtest.Equal(t, "the state has a turn that was lost", place.Known(), false)
 			harness.VerifyHistory(t, b.Bus, "s")
 			b.AwaitPolling("the rows of the restored history", func() bool {
 				fresh, err := follow.Open(b.Ctx, b.Bus, "s")
-				harness.WantError(t, "open", err, nil)
+				runtest.WantError(t, "open", err, nil)
 				lost, err := fresh.FindTurn("lost-0")
-				harness.WantError(t, "find", err, nil)
+				runtest.WantError(t, "find", err, nil)
 				return !lost.Known() && b.DirectoryRow(b.Ctx, "s").Seq == b.LastSeq("s")
 			})
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 )
@@ -58,11 +59,11 @@ func TestRepliesReachNothing(t *testing.T) {
 				}
 			}
 			b.AwaitPolling("everything as before", func() bool { return slices.Equal(kept(b), before) })
-			harness.WantError(t, "flush", b.Bus.Conn().Flush(), nil)
-			harness.EqualLists(t, "what is kept", kept(b), before)
+			runtest.WantError(t, "flush", b.Bus.Conn().Flush(), nil)
+			runtest.EqualLists(t, "what is kept", kept(b), before)
 			harness.VerifyHistory(t, b.Bus, "s1")
 			b.RunTurn("s1", "t2", harness.Text("hello again"))
-			harness.EqualLists(t, "messages", b.Messages("s1"), []string{"user hello", "assistant one", "user hello again", "assistant two"})
+			runtest.EqualLists(t, "messages", b.Messages("s1"), []string{"user hello", "assistant one", "user hello again", "assistant two"})
 		})
 	}
 }
@@ -74,13 +75,13 @@ func forgery(b *harness.System, id events.SessionID) (subject string) {
 		ID: "forged", Session: id, At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"},
 		Events: []events.Event{events.Of("", &events.SessionClosed{Reason: "forged"})},
 	})
-	harness.WantError(b.T, "encode", err, nil)
+	runtest.WantError(b.T, "encode", err, nil)
 	ref, err := b.Bus.PutBlob(b.Ctx, data)
-	harness.WantError(b.T, "put blob", err, nil)
+	runtest.WantError(b.T, "put blob", err, nil)
 	blobs, err := harness.JetStreamOf(b.Bus).ObjectStore(b.Ctx, "lash-blobs")
-	harness.WantError(b.T, "blobs", err, nil)
+	runtest.WantError(b.T, "blobs", err, nil)
 	info, err := blobs.GetInfo(b.Ctx, ref.Digest)
-	harness.WantError(b.T, "blob", err, nil)
+	runtest.WantError(b.T, "blob", err, nil)
 	return "$O.lash-blobs.C." + info.NUID
 }
 
@@ -113,11 +114,11 @@ func kept(b *harness.System) []string {
 	for info := range lister.Info() {
 		info.Config.Metadata = nil
 		cfg, err := json.Marshal(info.Config)
-		harness.WantError(b.T, "config", err, nil)
+		runtest.WantError(b.T, "config", err, nil)
 		s := info.State
 		list = append(list, fmt.Sprintf("%s %d-%d %d messages, %d consumers, %s", info.Config.Name, s.FirstSeq, s.LastSeq, s.Msgs, s.Consumers, cfg))
 	}
-	harness.WantError(b.T, "streams", lister.Err(), nil)
+	runtest.WantError(b.T, "streams", lister.Err(), nil)
 	for stream, names := range map[string][]string{"lash-work": {"turn", "agent", "task", "tool"}, "lash-dirty": {"projector"}} {
 		for _, name := range names {
 			c, err := js.Consumer(b.Ctx, stream, name)
@@ -137,7 +138,7 @@ func (d *deployment) connOn(ns *server.Server, user string) *nats.Conn {
 	d.t.Helper()
 	refused := &bustest.Refusals{}
 	nc, err := nats.Connect(ns.ClientURL(), append(d.access(user), nats.CustomInboxPrefix(inboxOf(user)), nats.ErrorHandler(refused.Handler))...)
-	harness.WantError(d.t, "connect", err, nil)
+	runtest.WantError(d.t, "connect", err, nil)
 	d.t.Cleanup(func() {
 		for _, what := range refused.All() {
 			if !strings.Contains(what, `with Reply of "_R_.`) && !strings.Contains(what, `with Reply of "$JS.ACK.`) { // which the server refuses everybody
@@ -217,12 +218,12 @@ func (v *volley) fire() {
 	for subject, bodies := range v.requests {
 		for _, body := range bodies {
 			for _, replyTo := range slices.Concat(replySubjects(), v.also) {
-				harness.WantError(v.d.t, "publish", v.nc.PublishRequest(subject, replyTo, []byte(body)), nil)
+				runtest.WantError(v.d.t, "publish", v.nc.PublishRequest(subject, replyTo, []byte(body)), nil)
 				v.sent++
 			}
 		}
 	}
-	harness.WantError(v.d.t, "flush", v.nc.Flush(), nil)
+	runtest.WantError(v.d.t, "flush", v.nc.Flush(), nil)
 }
 
 // TestLiveIsNotForged has one client respond to another's watch with a commit of its own making: the other reads
@@ -235,23 +236,23 @@ func TestLiveIsNotForged(t *testing.T) {
 	b.Open(api.CreateRequest{ID: "s1"})
 	forged := forgery(b, "s1")
 	c, err := client.New(client.Config{Bus: d.open(bus.OpenReader, d.config("host@acme"))})
-	harness.WantError(t, "client", err, nil)
+	runtest.WantError(t, "client", err, nil)
 	alice := d.conn("alice@acme")
 	sent := false
 	for seen, err := range c.Observe(b.Ctx, "s1", 0) {
-		harness.WantError(t, "observe", err, nil)
+		runtest.WantError(t, "observe", err, nil)
 		if seen.Commit == nil {
 			continue
 		}
-		harness.Equal(t, "a forged commit", seen.Commit.ID == "forged", false)
+		runtest.Equal(t, "a forged commit", seen.Commit.ID == "forged", false)
 		if !sent {
 			sent = true
 			for _, body := range []string{fmt.Sprintf(`{"last_by_subj":%q}`, forged), fmt.Sprintf(`{"seq":1,"next_by_subj":%q,"batch":1,"max_bytes":1000}`, forged)} {
-				harness.WantError(t, "publish", alice.PublishRequest("$JS.API.DIRECT.GET.OBJ_lash-blobs", "lash.live.s1.session", []byte(body)), nil)
+				runtest.WantError(t, "publish", alice.PublishRequest("$JS.API.DIRECT.GET.OBJ_lash-blobs", "lash.live.s1.session", []byte(body)), nil)
 			}
-			harness.WantError(t, "flush", alice.Flush(), nil)
+			runtest.WantError(t, "flush", alice.Flush(), nil)
 			_, err := b.Submit(b.Ctx, "s1", harness.TurnRequest("t1", "hello"))
-			harness.WantError(t, "submit", err, nil)
+			runtest.WantError(t, "submit", err, nil)
 		}
 		if slices.ContainsFunc(seen.Commit.Events, func(e events.Event) bool { return e.Kind == events.KindTurnCompleted }) {
 			break
@@ -274,25 +275,25 @@ func TestOuterAccountHasNoStreams(t *testing.T) {
 	before := kept(b)
 	alice := d.conn("alice@acme")
 	subscription, err := alice.SubscribeSync(">")
-	harness.WantError(t, "subscribe", err, nil)
+	runtest.WantError(t, "subscribe", err, nil)
 	for _, subject := range replySubjects() {
 		if strings.HasPrefix(subject, "lash.api.") {
 			continue
 		}
-		harness.WantError(t, "publish", alice.PublishRequest(subject, alice.NewRespInbox(), []byte("{}")), nil)
+		runtest.WantError(t, "publish", alice.PublishRequest(subject, alice.NewRespInbox(), []byte("{}")), nil)
 	}
-	harness.WantError(t, "flush", alice.Flush(), nil)
+	runtest.WantError(t, "flush", alice.Flush(), nil)
 	_, err = alice.RequestWithContext(b.Ctx, "$JS.API.STREAM.INFO.lash-s-s1", nil)
-	harness.WantError(t, "what is imported", err, nil)
+	runtest.WantError(t, "what is imported", err, nil)
 	b.AwaitPolling("everything as before", func() bool { return slices.Equal(kept(b), before) })
-	harness.EqualLists(t, "what is kept", kept(b), before)
+	runtest.EqualLists(t, "what is kept", kept(b), before)
 	b.AppendTexts("s1", "n1")
-	harness.WantError(t, "wake", b.Bus.PublishWake(bus.WakeKey{Class: "nobodys", Session: "s1", Task: "waits"}, bus.WakeHint{}), nil)
-	harness.WantError(t, "flush", b.Bus.Conn().Flush(), nil)
-	harness.WantError(t, "last", alice.Publish("last", nil), nil)
+	runtest.WantError(t, "wake", b.Bus.PublishWake(bus.WakeKey{Class: "nobodys", Session: "s1", Task: "waits"}, bus.WakeHint{}), nil)
+	runtest.WantError(t, "flush", b.Bus.Conn().Flush(), nil)
+	runtest.WantError(t, "last", alice.Publish("last", nil), nil)
 	for {
 		m, err := subscription.NextMsgWithContext(b.Ctx)
-		harness.WantError(t, "received", err, nil)
+		runtest.WantError(t, "received", err, nil)
 		if m.Subject == "last" {
 			break
 		}

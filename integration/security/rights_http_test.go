@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/operation"
@@ -106,9 +107,9 @@ func TestLongRightsOverHTTP(t *testing.T) {
 			}
 			n++
 			id := events.SessionID(fmt.Sprint("s-", n))
-			harness.Equal(t, "create", d.Send("alice", "POST", "/v1/sessions", fmt.Sprintf(`{"id":%q}`, id)).Status, 201)
+			runtest.Equal(t, "create", d.Send("alice", "POST", "/v1/sessions", fmt.Sprintf(`{"id":%q}`, id)).Status, 201)
 			if len(c.grant) > 0 {
-				harness.WantError(t, "grant", d.Grant(d.Ctx, id, api.GrantRequest{To: c.token, Rights: c.grant}), nil)
+				runtest.WantError(t, "grant", d.Grant(d.Ctx, id, api.GrantRequest{To: c.token, Rights: c.grant}), nil)
 			}
 			before := d.LastSeq(id)
 			status, answer := d.StatusOf(c.token, op.Method, harness.PathOf(op.Path, string(id))+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID], "Idempotency-Key", fmt.Sprint("n-", n))
@@ -126,7 +127,7 @@ func TestLongRightsOverHTTP(t *testing.T) {
 				}
 			case named && c.hidden:
 				want, none := d.StatusOf(c.token, op.Method, harness.PathOf(op.Path, "nosuch")+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID], "Idempotency-Key", fmt.Sprint("n-", n))
-				harness.Equal(t, what, fmt.Sprint(status, answer), fmt.Sprint(want, strings.ReplaceAll(none, "nosuch", string(id))))
+				runtest.Equal(t, what, fmt.Sprint(status, answer), fmt.Sprint(want, strings.ReplaceAll(none, "nosuch", string(id))))
 			case slices.Contains(has, rightOverHTTP(t, op.ID)):
 				if status == http.StatusUnauthorized || status == http.StatusForbidden || hidden {
 					t.Errorf("%s, want it allowed", what)
@@ -135,7 +136,7 @@ func TestLongRightsOverHTTP(t *testing.T) {
 			case status != http.StatusForbidden:
 				t.Errorf("%s, want it forbidden", what)
 			}
-			harness.Equal(t, "commits after "+what, d.LastSeq(id), before)
+			runtest.Equal(t, "commits after "+what, d.LastSeq(id), before)
 			if _, err := d.State(d.Ctx, events.SessionID(fmt.Sprint("n-", n))); !errors.Is(err, events.ErrNoSession) {
 				t.Errorf("%s, and a session: %v", what, err)
 			}

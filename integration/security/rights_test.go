@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/workers"
@@ -59,8 +60,8 @@ func TestSmokeRightsOverNATS(t *testing.T) {
 		{map[string]api.Reach{"alice@acme": {Scope: "command"}}, all[4:]},
 	} {
 		n, err := workers.NewNode(workers.Config{Bus: d.open(bus.Open, d.config("node@acme")), Roles: []workers.Role{workers.RoleAPI}, Scopes: tc.scopes})
-		harness.WantError(t, "node", err, nil)
-		harness.WantError(t, "start", n.Start(b.Ctx), nil)
+		runtest.WantError(t, "node", err, nil)
+		runtest.WantError(t, "start", n.Start(b.Ctx), nil)
 		served := make(map[string]bool)
 		for _, e := range harness.StatsOf(t, b.Bus, 1)[0].Endpoints {
 			served[e.Name] = true
@@ -69,14 +70,14 @@ func TestSmokeRightsOverNATS(t *testing.T) {
 		for right, ops := range needs() {
 			for _, op := range ops {
 				request, err := api.EncodeRequest(api.Request{Format: api.RequestFormat, Session: "s1", Body: []byte{0xc1}}) // which nothing takes
-				harness.WantError(t, "encode", err, nil)
+				runtest.WantError(t, "encode", err, nil)
 				m, err := alice.RequestWithContext(b.Ctx, "lash.api."+op, request)
 				for errors.Is(err, nats.ErrNoResponders) { // the node's subscription is on its way
 					m, err = alice.RequestWithContext(b.Ctx, "lash.api."+op, request)
 				}
-				harness.WantError(t, op, err, nil)
+				runtest.WantError(t, op, err, nil)
 				var a api.Response
-				harness.WantError(t, "answer", events.DecodePayload(m.Data, &a), nil)
+				runtest.WantError(t, "answer", events.DecodePayload(m.Data, &a), nil)
 				allowed := false
 				for _, has := range tc.has {
 					allowed = allowed || has == right || right == api.RightGrant && has == api.RightWrite

@@ -65,7 +65,7 @@ func exerciseSession(b *harness.System, id events.SessionID) {
 			b.T.Fatal(err)
 		}
 	}
-	harness.WantError(b.T, "discard", b.Bus.Discard(b.Ctx, id), nil)
+	runtest.WantError(b.T, "discard", b.Bus.Discard(b.Ctx, id), nil)
 	for i := range 600 {
 		b.AppendTexts(id, fmt.Sprintf("note-%d", i))
 	}
@@ -87,14 +87,14 @@ func TestRoleNode(t *testing.T) {
 	exerciseSession(b, "s1")
 	other := d.open(bus.Open, d.config("node@acme"))
 	stop, err := other.ServeWorker("w2", func(q []byte) []byte { return append(q, '!') })
-	harness.WantError(t, "answer", err, nil)
+	runtest.WantError(t, "answer", err, nil)
 	defer stop()
-	harness.WantError(t, "subscribed", other.Conn().Flush(), nil)
+	runtest.WantError(t, "subscribed", other.Conn().Flush(), nil)
 	answer, err := b.Bus.RequestWorker(b.Ctx, "w2", []byte("who"))
-	harness.WantError(t, "ask", err, nil)
-	harness.Equal(t, "answer", string(answer), "who!")
+	runtest.WantError(t, "ask", err, nil)
+	runtest.Equal(t, "answer", string(answer), "who!")
 	for _, err := range b.Bus.Hot(b.Ctx) {
-		harness.WantError(t, "hot", err, nil)
+		runtest.WantError(t, "hot", err, nil)
 	}
 }
 
@@ -108,14 +108,14 @@ func TestRoleHost(t *testing.T) {
 	exerciseSession(b, "s1")
 	reader := d.open(bus.OpenReader, d.config("alice@acme"))
 	live, err := reader.Live("s1", 1024)
-	harness.WantError(t, "live", err, nil)
+	runtest.WantError(t, "live", err, nil)
 	defer live.Close()
-	harness.WantError(t, "subscribed", b.Bus.Conn().Flush(), nil)
+	runtest.WantError(t, "subscribed", b.Bus.Conn().Flush(), nil)
 	c, err := client.New(client.Config{Bus: reader, Logger: zaptest.NewLogger(t)})
-	harness.WantError(t, "client", err, nil)
+	runtest.WantError(t, "client", err, nil)
 	got, err := c.Run(b.Ctx, "s1", api.TurnRequest{ID: "t3", Input: events.TurnInput{Parts: []events.Part{harness.Text("hi")}}})
-	harness.WantError(t, "run", err, nil)
-	harness.Equal(t, "answer", got.Text, "for a client")
+	runtest.WantError(t, "run", err, nil)
+	runtest.Equal(t, "answer", got.Text, "for a client")
 	for ended := false; !ended; {
 		select {
 		case m := <-live.C:
@@ -127,7 +127,7 @@ func TestRoleHost(t *testing.T) {
 	readsAll(b, reader)
 	rows := 0
 	for _, err := range reader.Directory().Keys(b.Ctx) {
-		harness.WantError(t, "keys", err, nil)
+		runtest.WantError(t, "keys", err, nil)
 		rows++
 	}
 	if row, err := reader.Directory().Get(b.Ctx, "s1"); err != nil {
@@ -145,7 +145,7 @@ func TestNodesAnswerInboxesOnly(t *testing.T) {
 	b.Open(api.CreateRequest{ID: "s1"})
 	unclaimed := bus.Class("nobodys") // no node takes work of it
 	waits := bus.WakeKey{Class: unclaimed, Session: "s1", Task: "waits"}
-	harness.WantError(t, "wake", b.Bus.PublishWake(waits, bus.WakeHint{}), nil)
+	runtest.WantError(t, "wake", b.Bus.PublishWake(waits, bus.WakeHint{}), nil)
 	b.AwaitPolling("the wake", func() bool { return b.Wakes()[waits] })
 	last := b.LastSeq("s1")
 	answerTo := []string{
@@ -154,21 +154,21 @@ func TestNodesAnswerInboxesOnly(t *testing.T) {
 	}
 	host := d.conn("node@acme")
 	for _, subject := range answerTo {
-		harness.WantError(t, "publish", host.PublishRequest("lash.api.submit", subject, nil), nil)
+		runtest.WantError(t, "publish", host.PublishRequest("lash.api.submit", subject, nil), nil)
 	}
-	harness.WantError(t, "flush", host.Flush(), nil)
-	harness.WantError(t, "permission", host.LastError(), nil)
+	runtest.WantError(t, "flush", host.Flush(), nil)
+	runtest.WantError(t, "permission", host.LastError(), nil)
 	b.AwaitPolling("refusals", func() bool {
 		refused := int64(0)
 		for _, e := range harness.StatsOf(t, b.Bus, 1)[0].Endpoints {
 			var own bus.OperationStats
-			harness.WantError(t, "stats", json.Unmarshal(e.Data, &own), nil)
+			runtest.WantError(t, "stats", json.Unmarshal(e.Data, &own), nil)
 			refused += own.Refused
 		}
 		return refused == int64(len(answerTo))
 	})
-	harness.Equal(t, "the wake is there", b.Wakes()[waits], true)
-	harness.Equal(t, "last", b.LastSeq("s1"), last)
+	runtest.Equal(t, "the wake is there", b.Wakes()[waits], true)
+	runtest.Equal(t, "last", b.LastSeq("s1"), last)
 }
 
 // readsAll compares a reader's view of session s1 with the node's.
@@ -186,22 +186,22 @@ func readsAll(b *harness.System, reader *bus.Bus) {
 			}
 		}
 	}
-	harness.Equal(b.T, "last", mine.State().Seq, theirs.State().Seq)
+	runtest.Equal(b.T, "last", mine.State().Seq, theirs.State().Seq)
 	if mine.State().Seq < 10 {
 		b.T.Errorf("last: got %d, want a history", mine.State().Seq)
 	}
 	ids := 0
 	for id, err := range reader.Sessions(b.Ctx) {
-		harness.WantError(b.T, "sessions", err, nil)
-		harness.Equal(b.T, "session", id, "s1")
+		runtest.WantError(b.T, "sessions", err, nil)
+		runtest.Equal(b.T, "session", id, "s1")
 		ids++
 	}
-	harness.Equal(b.T, "sessions", ids, 1)
+	runtest.Equal(b.T, "sessions", ids, 1)
 	ref, err := b.Bus.PutBlob(b.Ctx, bytes.Repeat([]byte("x"), bigBytes))
-	harness.WantError(b.T, "put blob", err, nil)
+	runtest.WantError(b.T, "put blob", err, nil)
 	body, err := reader.Blob(b.Ctx, ref)
-	harness.WantError(b.T, "blob", err, nil)
-	harness.Equal(b.T, "blob", len(body), bigBytes)
+	runtest.WantError(b.T, "blob", err, nil)
+	runtest.Equal(b.T, "blob", len(body), bigBytes)
 }
 
 // TestRoleAuditor replays histories with lash-replay and an auditor's permissions only, which another process answers with those of

@@ -68,9 +68,9 @@ func TestScriptsRefuse(t *testing.T) {
 	for _, name := range []string{"a@x,email:node@acme", "../a@acme", "a@b\nc=d", "a-at-b@c", "@acme", "node@", "a@b@c", "a b@acme"} {
 		refused("want NAME@TENANT", "make-certs.sh", "user", name)
 	}
-	harness.Equal(t, "files", filesBelow(t, d.dir), before)
+	runtest.Equal(t, "files", filesBelow(t, d.dir), before)
 
-	harness.WantError(t, "remove a role", os.Remove(filepath.Join(d.dir, "roles", "host.conf")), nil)
+	runtest.WantError(t, "remove a role", os.Remove(filepath.Join(d.dir, "roles", "host.conf")), nil)
 	if out, err := script(d.dir, "add-user.sh", "acme", "host", "zoe"); err == nil {
 		t.Errorf("without the role's file: got %s, want an error", out)
 	}
@@ -94,7 +94,7 @@ func (d *deployment) noRemains() {
 			}
 			return err
 		})
-		harness.WantError(d.t, "walk", err, nil)
+		runtest.WantError(d.t, "walk", err, nil)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestScriptsAtOnce(t *testing.T) {
 	d := install(t)
 	whole := strings.ReplaceAll(harness.ReadFile(t, filepath.Join(d.dir, "roles", "host.conf")), "%NAME%", "alice")
 	alice := filepath.Join(d.dir, "tenants", "acme", "alice.conf")
-	harness.WantError(t, "chmod", os.Chmod(alice, 0o640), nil)
+	runtest.WantError(t, "chmod", os.Chmod(alice, 0o640), nil)
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	var all sync.WaitGroup
 	for _, name := range names {
@@ -133,8 +133,8 @@ func TestScriptsAtOnce(t *testing.T) {
 		}
 	}
 	info, err := os.Stat(alice)
-	harness.WantError(t, "mode", err, nil)
-	harness.Equal(t, "mode", info.Mode().Perm(), 0o640)
+	runtest.WantError(t, "mode", err, nil)
+	runtest.Equal(t, "mode", info.Mode().Perm(), 0o640)
 	for _, list := range []string{"exports", "of-plugins", "plugins"} {
 		text := harness.ReadFile(t, filepath.Join(d.dir, "tenants", "acme", list+".conf"))
 		for _, name := range names {
@@ -153,26 +153,26 @@ func TestScriptsFollowNoLink(t *testing.T) {
 	t.Parallel()
 	d := install(t)
 	acme, mine := filepath.Join(d.dir, "tenants", "acme"), filepath.Join(t.TempDir(), "mine")
-	harness.WantError(t, "write", os.WriteFile(mine, []byte("mine"), 0o600), nil)
+	runtest.WantError(t, "write", os.WriteFile(mine, []byte("mine"), 0o600), nil)
 	for _, name := range []string{"zoe", "plugin-weather", "exports", "of-plugins", "plugins", "imports"} {
 		for _, ending := range []string{".conf.new", ".conf.tmp", ".new"} {
-			harness.WantError(t, "link", os.Symlink(mine, filepath.Join(acme, name+ending)), nil)
+			runtest.WantError(t, "link", os.Symlink(mine, filepath.Join(acme, name+ending)), nil)
 		}
 	}
-	harness.WantError(t, "link", os.Symlink(mine, filepath.Join(acme, "zoe.conf")), nil)
+	runtest.WantError(t, "link", os.Symlink(mine, filepath.Join(acme, "zoe.conf")), nil)
 	run(t, d.dir, "add-user.sh", "acme", "host", "zoe")
 	run(t, d.dir, "add-user.sh", "acme", "host", "yan")
 	run(t, d.dir, "add-plugin.sh", "acme", "weather")
 	run(t, d.dir, "update-tenant.sh", "acme")
-	harness.Equal(t, "the file behind the links", harness.ReadFile(t, mine), "mine")
+	runtest.Equal(t, "the file behind the links", harness.ReadFile(t, mine), "mine")
 	fresh := filepath.Join(acme, "fresh")
-	harness.WantError(t, "write", os.WriteFile(fresh, nil, 0o666), nil) //nolint:gosec // its mode shows the umask
+	runtest.WantError(t, "write", os.WriteFile(fresh, nil, 0o666), nil) //nolint:gosec // its mode shows the umask
 	want, err := os.Stat(fresh)
-	harness.WantError(t, "mode", err, nil)
+	runtest.WantError(t, "mode", err, nil)
 	for _, name := range []string{"yan.conf", "plugin-weather.conf"} {
 		info, err := os.Lstat(filepath.Join(acme, name))
-		harness.WantError(t, "mode", err, nil)
-		harness.Equal(t, "mode of "+name, info.Mode(), want.Mode())
+		runtest.WantError(t, "mode", err, nil)
+		runtest.Equal(t, "mode of "+name, info.Mode(), want.Mode())
 	}
 }
 
@@ -180,7 +180,7 @@ func TestScriptsFollowNoLink(t *testing.T) {
 func filesBelow(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
-	harness.WantError(t, "walk", filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+	runtest.WantError(t, "walk", filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -199,16 +199,16 @@ func TestUpdateTenant(t *testing.T) {
 	run(t, d.dir, "add-plugin.sh", "acme", "weather")
 	want := filesBelow(t, d.dir)
 	files, err := filepath.Glob(filepath.Join(d.dir, "tenants", "acme", "*.conf"))
-	harness.WantError(t, "files", err, nil)
+	runtest.WantError(t, "files", err, nil)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		harness.WantError(t, "read", err, nil)
+		runtest.WantError(t, "read", err, nil)
 		first, _, _ := strings.Cut(string(data), "\n")
-		harness.WantError(t, "an earlier file", os.WriteFile(file, []byte(first+"\npublish { allow: [] }\n"), 0o600), nil)
+		runtest.WantError(t, "an earlier file", os.WriteFile(file, []byte(first+"\npublish { allow: [] }\n"), 0o600), nil)
 	}
-	harness.Equal(t, "changed", filesBelow(t, d.dir) != want, true)
+	runtest.Equal(t, "changed", filesBelow(t, d.dir) != want, true)
 	run(t, d.dir, "update-tenant.sh", "acme")
-	harness.Equal(t, "files", filesBelow(t, d.dir), want)
+	runtest.Equal(t, "files", filesBelow(t, d.dir), want)
 }
 
 // TestCertificatesAreReplacedWhole has a bundle of authorities whose first one is not the key's: a user's certificate and
@@ -227,12 +227,12 @@ func TestCertificatesAreReplacedWhole(t *testing.T) {
 		for _, file := range files {
 			all = append(all, file...)
 		}
-		harness.WantError(t, "write", os.WriteFile(own, all, 0o600), nil)
+		runtest.WantError(t, "write", os.WriteFile(own, all, 0o600), nil)
 	}
 	mine, err := os.ReadFile(own)
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	theirs, err := os.ReadFile(foreign)
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	before := filesBelow(t, d.certs(""))
 
 	bundle(string(theirs), string(mine))
@@ -241,13 +241,13 @@ func TestCertificatesAreReplacedWhole(t *testing.T) {
 		t.Errorf("with another authority first: got %v, %q", err, out)
 	}
 	bundle(string(mine))
-	harness.Equal(t, "files", filesBelow(t, d.certs("")), before)
+	runtest.Equal(t, "files", filesBelow(t, d.certs("")), before)
 
 	bundle(string(mine), string(theirs))
 	run(t, d.dir, "make-certs.sh", "user", "node@acme")
 	for _, ending := range []string{".pem", ".key"} {
 		data, err := os.ReadFile(d.certs("node-at-acme" + ending))
-		harness.WantError(t, "read", err, nil)
-		harness.Equal(t, "the last one is there still: "+ending, strings.Contains(before, string(data)), false)
+		runtest.WantError(t, "read", err, nil)
+		runtest.Equal(t, "the last one is there still: "+ending, strings.Contains(before, string(data)), false)
 	}
 }

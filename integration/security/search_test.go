@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/projector/index"
 	"github.com/lash-go/lash/session/api"
@@ -28,26 +29,26 @@ func TestSearchWithoutKey(t *testing.T) {
 		for i, e := range []events.Event{events.Of("", &events.SessionOpened{}), events.Of("t1", said)} {
 			c := &events.Commit{ID: events.CommitID(string(id) + string(e.Kind)), Session: id, At: 1_745_000_000_000, Actor: events.Actor{Kind: events.ActorClient, ID: "me"}, Events: []events.Event{e}}
 			_, err := b.Bus.Log().Append(b.Ctx, c, events.Seq(i))
-			harness.WantError(t, "append", err, nil)
+			runtest.WantError(t, "append", err, nil)
 		}
-		harness.WantError(t, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
+		runtest.WantError(t, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
 	}
 	rows, _ := b.Bus.Index()
 	_, err := rows.Update(b.Ctx, "unindexed", func(bus.Row) ([]byte, error) { return []byte("damaged"), nil })
-	harness.WantError(t, "unindex", err, nil)
+	runtest.WantError(t, "unindex", err, nil)
 	without, err := bus.OpenReader(b.Ctx, bus.Config{Options: []nats.Option{server.InProcess()}})
-	harness.WantError(t, "open", err, nil)
+	runtest.WantError(t, "open", err, nil)
 	t.Cleanup(without.Close)
 	for name, c := range map[string]struct {
 		on   *bus.Bus
 		want int
 	}{"with": {b.Bus, 2}, "without": {without, 0}} {
 		reader, err := client.New(client.Config{Bus: c.on})
-		harness.WantError(t, "client", err, nil)
+		runtest.WantError(t, "client", err, nil)
 		for what, q := range map[string]index.Query{"text": {Texts: []string{"needle"}}, "actor": {Actor: "me"}, "time": {Since: 1}} {
 			page, err := reader.Search(b.Ctx, api.SearchQuery{Query: q})
-			harness.WantError(t, what+" "+name+" the key", err, nil)
-			harness.Equal(t, what+" "+name+" the key", len(page.Sessions), c.want)
+			runtest.WantError(t, what+" "+name+" the key", err, nil)
+			runtest.Equal(t, what+" "+name+" the key", len(page.Sessions), c.want)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func guarded(t *testing.T, service operation.Host, log *zap.Logger) []byte {
 	server, err := httpapi.New(httpapi.Config{
 		Service: service, Logger: log, Tokens: []httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte(secretBearer)), Scope: api.ScopeAdmin}},
 	})
-	harness.WantError(t, "door", err, nil)
+	runtest.WantError(t, "door", err, nil)
 	defer server.Drain()
 	var output bytes.Buffer
 	for _, c := range []struct {
@@ -73,7 +73,7 @@ func guarded(t *testing.T, service operation.Host, log *zap.Logger) []byte {
 		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(harness.Context(t), http.MethodGet, "/v1/sessions/s1"+c.query, nil)
 		r.Header.Set("Authorization", "Bearer "+c.token)
 		server.ServeHTTP(w, r)
-		harness.Equal(t, "status", w.Code, c.status)
+		runtest.Equal(t, "status", w.Code, c.status)
 		_ = w.Result().Header.Write(&output)
 		output.Write(w.Body.Bytes())
 	}
@@ -82,7 +82,7 @@ func guarded(t *testing.T, service operation.Host, log *zap.Logger) []byte {
 	r.Header.Set("Authorization", "Bearer "+secretBearer)
 	w := httptest.NewRecorder()
 	server.ServeHTTP(w, r)
-	harness.Equal(t, "status", w.Code, http.StatusCreated)
+	runtest.Equal(t, "status", w.Code, http.StatusCreated)
 	return output.Bytes()
 }
 
@@ -115,16 +115,16 @@ func TestNoSecretIsKept(t *testing.T) {
 	t.Parallel()
 	endpoint := leaky(t)
 	first, err := openai.New(openai.Config{APIKey: secretOpenAI, BaseURL: endpoint.URL})
-	harness.WantError(t, "provider", err, nil)
+	runtest.WantError(t, "provider", err, nil)
 	second, err := anthropic.New(anthropic.Config{APIKey: secretAnthropic, BaseURL: endpoint.URL})
-	harness.WantError(t, "provider", err, nil)
+	runtest.WantError(t, "provider", err, nil)
 	core, logged := observer.New(zapcore.DebugLevel)
 	log, dir, file := zap.New(core), t.TempDir(), filepath.Join(t.TempDir(), "trace")
 	trace, err := workers.OpenTraceFile(file, log)
-	harness.WantError(t, "trace", err, nil)
+	runtest.WantError(t, "trace", err, nil)
 	server := bustest.Server(t, busembed.Config{StoreDir: dir})
 	b, err := bus.Open(harness.Context(t), bus.Config{Options: []nats.Option{server.InProcess(), nats.UserInfo("me", secretPassword), nats.Token(secretToken)}, Logger: log})
-	harness.WantError(t, "open", err, nil)
+	runtest.WantError(t, "open", err, nil)
 	exported := harness.SpanExporter{InMemoryExporter: tracetest.NewInMemoryExporter()}
 	spans := telemetry.NewSpans(exported, 1)
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{
@@ -133,19 +133,19 @@ func TestNoSecretIsKept(t *testing.T) {
 			return err
 		}),
 	}})
-	harness.WantError(t, "plugins", err, nil)
+	runtest.WantError(t, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
 		Bus: b, Providers: map[string]llm.Provider{"openai": first, "anthropic": second},
 		Plugins: builder, Logger: log, Trace: func(r api.TraceRecord) { trace.Trace(r); spans.Trace(r) }, ModelRetry: workers.ModelRetry{Attempts: 4, Base: time.Millisecond, Max: time.Millisecond},
 	})
-	harness.WantError(t, "node", err, nil)
+	runtest.WantError(t, "node", err, nil)
 	ctx := harness.Context(t)
-	harness.WantError(t, "start", n.Start(ctx), nil)
+	runtest.WantError(t, "start", n.Start(ctx), nil)
 	for _, model := range []events.Config{{Provider: "openai", Model: "good"}, {Provider: "openai", Model: "bad"}, {Provider: "anthropic", Model: "bad"}} {
 		id, err := n.Host().Create(ctx, api.CreateRequest{Config: model})
-		harness.WantError(t, "create", err, nil)
+		runtest.WantError(t, "create", err, nil)
 		got, err := n.Host().Run(ctx, id, api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{harness.Text("hello")}}})
-		harness.WantError(t, "run", err, nil)
+		runtest.WantError(t, "run", err, nil)
 		if fine := got.Text == "fine"; fine != (model.Model == "good") {
 			t.Errorf("%+v: got %q (%s)", model, got.Text, got.End)
 		}
@@ -153,8 +153,8 @@ func TestNoSecretIsKept(t *testing.T) {
 	answers := guarded(t, damagedState{n.Host()}, log)
 	n.Stop(context.WithoutCancel(ctx))
 	b.Close()
-	harness.WantError(t, "close trace", trace.Close(ctx), nil)
-	harness.WantError(t, "stop spans", spans.Stop(ctx), nil)
+	runtest.WantError(t, "close trace", trace.Close(ctx), nil)
+	runtest.WantError(t, "stop spans", spans.Stop(ctx), nil)
 	lines := rendered(t, logged.All())
 	for _, line := range []string{"Incorrect API key provided", "the state is damaged"} {
 		if !bytes.Contains(lines, []byte(line)) {

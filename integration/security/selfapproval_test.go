@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -51,7 +52,7 @@ func selfApprovalOverHTTP(t *testing.T, forbid bool, script []harness.Step) (*ha
 			t.Fatalf("%s: got no path for it here", op)
 		}
 		data, err := json.Marshal(response)
-		harness.WantError(t, "encode", err, nil)
+		runtest.WantError(t, "encode", err, nil)
 		got := d.Send(who, method, path, string(data))
 		if got.Status < 400 {
 			return ""
@@ -94,7 +95,7 @@ func requestMethods() map[string]requestMethod {
 	}
 	submit := func(who string, req *api.TurnRequest) func(b *harness.System, ask requestAs) events.SessionID {
 		return func(b *harness.System, ask requestAs) events.SessionID {
-			harness.Equal(b.T, "submit", ask(who, operation.Submit.Name, "s1", req), "")
+			runtest.Equal(b.T, "submit", ask(who, operation.Submit.Name, "s1", req), "")
 			return "s1"
 		}
 	}
@@ -103,19 +104,19 @@ func requestMethods() map[string]requestMethod {
 		"own":   {once, "alice", false, submit("alice", hi("t1"))},
 		"grant": {once, "bob", false, submit("alice", hi("t1"))},
 		"timed": {once, "bob", false, func(b *harness.System, ask requestAs) events.SessionID {
-			harness.Equal(b.T, "submit", ask("alice", operation.SubmitAt.Name, "s1", &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(50 * time.Millisecond)), Request: *hi("t1")}), "")
+			runtest.Equal(b.T, "submit", ask("alice", operation.SubmitAt.Name, "s1", &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(50 * time.Millisecond)), Request: *hi("t1")}), "")
 			return "s1"
 		}},
 		"input": {once, "bob", true, func(b *harness.System, ask requestAs) events.SessionID {
-			harness.Equal(b.T, "inject", ask("alice", operation.Inject.Name, "s1", &api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("2+1!")}}), "")
+			runtest.Equal(b.T, "inject", ask("alice", operation.Inject.Name, "s1", &api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("2+1!")}}), "")
 			return submit("bob", hi("t1"))(b, ask)
 		}},
 		"monitor": {once, "alice", false, func(b *harness.System, ask requestAs) events.SessionID {
-			harness.Equal(b.T, "start a monitor", ask("alice", operation.StartMonitor.Name, "s1", &events.MonitorSpec{ID: "m1", Command: "echo 1+2?"}), "")
+			runtest.Equal(b.T, "start a monitor", ask("alice", operation.StartMonitor.Name, "s1", &events.MonitorSpec{ID: "m1", Command: "echo 1+2?"}), "")
 			return "s1"
 		}},
 		"timed and asked for": {once, "bob", true, func(b *harness.System, ask requestAs) events.SessionID {
-			harness.Equal(b.T, "submit at", ask("alice", operation.SubmitAt.Name, "s1", &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(time.Hour)), Request: *hi("t1")}), "")
+			runtest.Equal(b.T, "submit at", ask("alice", operation.SubmitAt.Name, "s1", &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(time.Hour)), Request: *hi("t1")}), "")
 			return submit("bob", hi("t1"))(b, ask)
 		}},
 		"branch": {[]harness.Step{harness.CallAdd(), harness.CallAdd(), harness.Reply(harness.Text("3"))}, "bob", false, func(b *harness.System, ask requestAs) events.SessionID {
@@ -148,20 +149,20 @@ func TestSelfApproval(t *testing.T) {
 				id := w.request(b, ask)
 				call := question(b, id)
 				before := b.LastSeq(id)
-				harness.Equal(t, "alice approves", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "self_approval")
+				runtest.Equal(t, "alice approves", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "self_approval")
 				if w.both {
-					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "self_approval")
+					runtest.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "self_approval")
 				}
-				harness.Equal(t, "commits", b.LastSeq(id), before)
+				runtest.Equal(t, "commits", b.LastSeq(id), before)
 				switch {
 				case w.both:
-					harness.Equal(t, "alice denies", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call}), "")
+					runtest.Equal(t, "alice denies", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call}), "")
 				case w.owner == "bob":
-					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "")
+					runtest.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "")
 				default: // and the turn goes on, also the one that waits for its agent
-					harness.Equal(t, "grant", ask("alice", operation.Grant.Name, id, &api.GrantRequest{To: peer(transport), Rights: []events.SessionRight{events.GrantApprove}}), "")
-					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "")
-					harness.Equal(t, "end", b.AwaitTurn("s1", firstTurn(b, "s1")).End, events.EndFinished)
+					runtest.Equal(t, "grant", ask("alice", operation.Grant.Name, id, &api.GrantRequest{To: peer(transport), Rights: []events.SessionRight{events.GrantApprove}}), "")
+					runtest.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "")
+					runtest.Equal(t, "end", b.AwaitTurn("s1", firstTurn(b, "s1")).End, events.EndFinished)
 				}
 			})
 		}
@@ -171,7 +172,7 @@ func TestSelfApproval(t *testing.T) {
 			b, ask := open(t, false, w.script)
 			openAndAsk(b, "s1", w, ask)
 			id := w.request(b, ask)
-			harness.Equal(t, "alice approves", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: question(b, id), Granted: true}), "")
+			runtest.Equal(t, "alice approves", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: question(b, id), Granted: true}), "")
 		})
 	}
 }
@@ -184,7 +185,7 @@ func TestSelfApprovalLocksTheGate(t *testing.T) {
 		b.Host = b.StartNodeWith(workers.Config{ForbidSelfApproval: forbid}, approving()).Host()
 		alice := scoped(b.Ctx, api.ScopeAdmin, operation.Create.Name, "")
 		_, err := b.Create(alice, api.CreateRequest{ID: "s1", Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
-		harness.WantError(t, fmt.Sprintf("options of the gate, where self-approval is forbidden %v", forbid), err, want)
+		runtest.WantError(t, fmt.Sprintf("options of the gate, where self-approval is forbidden %v", forbid), err, want)
 	}
 }
 
@@ -196,10 +197,10 @@ func peer(transport string) string {
 // openAndAsk creates the session, in which alice and bob have every right that can be granted.
 func openAndAsk(b *harness.System, id events.SessionID, w requestMethod, ask requestAs) {
 	b.T.Helper()
-	harness.Equal(b.T, "create", ask(w.owner, operation.Create.Name, id, &api.CreateArgs{Request: api.CreateRequest{ID: id}}), "")
+	runtest.Equal(b.T, "create", ask(w.owner, operation.Create.Name, id, &api.CreateArgs{Request: api.CreateRequest{ID: id}}), "")
 	if w.owner != "alice" {
 		all := []events.SessionRight{events.GrantRead, events.GrantWrite, events.GrantApprove}
-		harness.Equal(b.T, "grant", ask(w.owner, operation.Grant.Name, id, &api.GrantRequest{To: "alice", Rights: all}), "")
+		runtest.Equal(b.T, "grant", ask(w.owner, operation.Grant.Name, id, &api.GrantRequest{To: "alice", Rights: all}), "")
 	}
 }
 

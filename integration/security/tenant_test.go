@@ -38,24 +38,24 @@ func TestSmokeTenantsShareNothing(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	acme, globex := tenants(t, d)
-	harness.EqualLists(t, "acme", acme.Messages("s1"), []string{"user hello", "assistant of acme"})
-	harness.EqualLists(t, "globex", globex.Messages("s1"), []string{"user hello", "assistant of globex"})
+	runtest.EqualLists(t, "acme", acme.Messages("s1"), []string{"user hello", "assistant of acme"})
+	runtest.EqualLists(t, "globex", globex.Messages("s1"), []string{"user hello", "assistant of globex"})
 	for id, err := range globex.Bus.Sessions(globex.Ctx) {
-		harness.WantError(t, "sessions", err, nil)
-		harness.Equal(t, "session of globex", id, "s1")
+		runtest.WantError(t, "sessions", err, nil)
+		runtest.Equal(t, "session of globex", id, "s1")
 	}
 	_, err := globex.State(globex.Ctx, "only-acme")
-	harness.WantError(t, "a guessed session", err, events.ErrNoSession)
+	runtest.WantError(t, "a guessed session", err, events.ErrNoSession)
 	ref, err := acme.Bus.PutBlob(acme.Ctx, []byte("of acme"))
-	harness.WantError(t, "put blob", err, nil)
+	runtest.WantError(t, "put blob", err, nil)
 	_, err = globex.Bus.Blob(globex.Ctx, ref)
-	harness.WantError(t, "a guessed blob", err, bus.ErrNotFound)
+	runtest.WantError(t, "a guessed blob", err, bus.ErrNotFound)
 	_, err = globex.Bus.RequestWorker(globex.Ctx, "w-acme", nil)
-	harness.WantError(t, "a guessed worker", err, bus.ErrNoResponder)
+	runtest.WantError(t, "a guessed worker", err, bus.ErrNoResponder)
 	guessedKey := bus.WakeKey{Class: bus.ClassTask, Session: "only-acme", Task: "t9"}
-	harness.WantError(t, "wake", globex.Bus.PublishWake(guessedKey, bus.WakeHint{}), nil)
-	harness.WantError(t, "flush", globex.Bus.Conn().Flush(), nil)
-	harness.Equal(t, "a guessed wake is in the other's queue", acme.Wakes()[guessedKey], false)
+	runtest.WantError(t, "wake", globex.Bus.PublishWake(guessedKey, bus.WakeHint{}), nil)
+	runtest.WantError(t, "flush", globex.Bus.Conn().Flush(), nil)
+	runtest.Equal(t, "a guessed wake is in the other's queue", acme.Wakes()[guessedKey], false)
 }
 
 // TestTenantReceivesNothingOfAnother has one tenant subscribe to everything that its roles may, and request everything that
@@ -71,12 +71,12 @@ func TestTenantReceivesNothingOfAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	harness.WantError(t, "flush", spy.Flush(), nil)
+	runtest.WantError(t, "flush", spy.Flush(), nil)
 	acme.RunTurn("s1", "t2", harness.Text("secret"))
 	_, err := acme.Bus.Conn().RequestWithContext(acme.Ctx, "$JS.API.INFO", nil) // its answer goes to an inbox of the same name
-	harness.WantError(t, "ask", err, nil)
+	runtest.WantError(t, "ask", err, nil)
 	// The message of the globex node itself arrives last, and is the only one.
-	harness.WantError(t, "own", spy.Publish("lash.api.own", []byte("own")), nil)
+	runtest.WantError(t, "own", spy.Publish("lash.api.own", []byte("own")), nil)
 	for {
 		m := harness.Receive(globex, "its own message", received)
 		if string(m.Data) == "own" {
@@ -89,13 +89,13 @@ func TestTenantReceivesNothingOfAnother(t *testing.T) {
 	_, err = spy.RequestWithContext(acme.Ctx, "$JS.API.STREAM.INFO.lash-s-only-acme", nil)
 	runtest.NoError(t, err)
 	names, err := spy.RequestWithContext(acme.Ctx, "$JS.API.STREAM.NAMES", nil)
-	harness.WantError(t, "names", err, nil)
+	runtest.WantError(t, "names", err, nil)
 	if bytes.Contains(names.Data, []byte("only-acme")) {
 		t.Errorf("names: got %s, want none of acme's", names.Data)
 	}
 	spy.Close() // which received discovery, and would not have responded
 	found, err := d.conn("node@globex").RequestWithContext(acme.Ctx, "$SRV.INFO", nil)
-	harness.WantError(t, "discovery", err, nil)
+	runtest.WantError(t, "discovery", err, nil)
 	if own := harness.Find[*events.TurnStarted](globex, "s1")[0].Worker; !bytes.Contains(found.Data, []byte(own)) {
 		t.Errorf("discovery: got %s, want the own node", found.Data)
 	}
@@ -107,9 +107,9 @@ func TestNoisyTenant(t *testing.T) {
 	d := install(t)
 	file := filepath.Join(d.dir, "tenants", "globex.conf")
 	data, err := os.ReadFile(file)
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	small := strings.NewReplacer("max_streams: 1300", "max_streams: 20", "max_file: 3GB", "max_file: 4MB").Replace(string(data))
-	harness.WantError(t, "write", os.WriteFile(file, []byte(small), 0o600), nil)
+	runtest.WantError(t, "write", os.WriteFile(file, []byte(small), 0o600), nil)
 	acme, globex := tenants(t, d.boot())
 	refused := false
 	for i := 0; i < 20 && !refused; i++ {
@@ -126,6 +126,6 @@ func TestNoisyTenant(t *testing.T) {
 	}
 	acme.RunTurn("s1", "t2", harness.Text("still here"))
 	_, err = acme.Bus.PutBlob(acme.Ctx, bytes.Repeat([]byte("x"), 8<<20))
-	harness.WantError(t, "the other's blob", err, nil)
+	runtest.WantError(t, "the other's blob", err, nil)
 	acme.Open(api.CreateRequest{ID: "another"})
 }

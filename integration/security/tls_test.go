@@ -50,8 +50,8 @@ func TestTLS(t *testing.T) {
 	// A name that is sent in addition to the certificate is ignored.
 	nc := d.conn("host@acme", nats.UserInfo("node@acme", ""), nats.ErrorHandler(new(bustest.Refusals).Handler))
 	runtest.NoError(t, nc.Publish("lash.work.turn.s1.t1", nil))
-	harness.WantError(t, "flush", nc.Flush(), nil)
-	harness.WantError(t, "permission", nc.LastError(), nats.ErrPermissionViolation)
+	runtest.WantError(t, "flush", nc.Flush(), nil)
+	runtest.WantError(t, "permission", nc.LastError(), nats.ErrPermissionViolation)
 }
 
 // cluster starts the three servers of cluster/, each installed by itself.
@@ -93,7 +93,7 @@ func TestClusterFiles(t *testing.T) {
 	b.RunTurn("s1", "t1", harness.Text("hello"))
 	all[2].Shutdown()
 	b.RunTurn("s1", "t2", harness.Text("hello again"))
-	harness.EqualLists(t, "messages", b.Messages("s1"), []string{"user hello", "assistant one", "user hello again", "assistant two"})
+	runtest.EqualLists(t, "messages", b.Messages("s1"), []string{"user hello", "assistant one", "user hello again", "assistant two"})
 }
 
 // TestRouteTakesNoClient connects to the cluster port with a tenant's certificate.
@@ -105,8 +105,8 @@ func TestRouteTakesNoClient(t *testing.T) {
 	d.clients.issue(base, "node@acme")
 	for name, accepted := range map[string]bool{base: false, d.certs("route"): true} {
 		cert, err := tls.LoadX509KeyPair(name+".pem", name+".key")
-		harness.WantError(t, "certificate", err, nil)
-		harness.WantError(t, filepath.Base(name)+" as a route", routes(all[0], cert), map[bool]error{false: errRefused, true: nil}[accepted])
+		runtest.WantError(t, "certificate", err, nil)
+		runtest.WantError(t, filepath.Base(name)+" as a route", routes(all[0], cert), map[bool]error{false: errRefused, true: nil}[accepted])
 	}
 }
 
@@ -134,7 +134,7 @@ func TestMakeCerts(t *testing.T) {
 	t.Parallel()
 	runtest.Tools(t, nil, "openssl")
 	d := install(t)
-	harness.WantError(t, "remove", os.RemoveAll(d.certs("")), nil)
+	runtest.WantError(t, "remove", os.RemoveAll(d.certs("")), nil)
 	for _, args := range [][]string{{"authorities"}, {"server", "localhost", "127.0.0.1"}, {"user", "node@acme"}} {
 		run(t, d.dir, "make-certs.sh", args...)
 	}
@@ -159,15 +159,15 @@ func TestUserFiles(t *testing.T) {
 	role := map[string]string{"node": "node", "host": "host", "alice": "host", "auditor": "auditor", "backup": "backup", "reader": "reader"}
 	for _, tenant := range []string{"acme", "globex"} {
 		files, err := filepath.Glob(filepath.Join(d.dir, "tenants", tenant, "*.conf"))
-		harness.WantError(t, "glob", err, nil)
+		runtest.WantError(t, "glob", err, nil)
 		for _, file := range files {
 			before, err := os.ReadFile(file)
-			harness.WantError(t, "read", err, nil)
+			runtest.WantError(t, "read", err, nil)
 			name := strings.TrimSuffix(filepath.Base(file), ".conf")
 			if name == "exports" || name == "imports" || name == "audits" {
 				template, err := os.ReadFile(filepath.Join(d.dir, "roles", name+".conf"))
-				harness.WantError(t, "template", err, nil)
-				harness.Equal(t, tenant+"/"+name, string(before), strings.ReplaceAll(string(template), "%TENANT%", tenant))
+				runtest.WantError(t, "template", err, nil)
+				runtest.Equal(t, tenant+"/"+name, string(before), strings.ReplaceAll(string(template), "%TENANT%", tenant))
 				continue
 			}
 			if name == "of-plugins" || name == "plugins" {
@@ -176,20 +176,20 @@ func TestUserFiles(t *testing.T) {
 				run(t, d.dir, "add-user.sh", tenant, role[name], name)
 			}
 			after, err := os.ReadFile(file)
-			harness.WantError(t, "read", err, nil)
-			harness.Equal(t, tenant+"/"+name, string(after), string(before))
+			runtest.WantError(t, "read", err, nil)
+			runtest.Equal(t, tenant+"/"+name, string(after), string(before))
 		}
 	}
 	line := run(t, d.dir, "add-tenant.sh", "initech")
 	accounts := filepath.Join(d.dir, "accounts.conf")
 	data, err := os.ReadFile(accounts)
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	data = []byte(strings.Replace(string(data), "  include ./tenants/acme.conf\n", "  include ./tenants/acme.conf\n"+line, 1))
-	harness.WantError(t, "write", os.WriteFile(accounts, data, 0o600), nil)
+	runtest.WantError(t, "write", os.WriteFile(accounts, data, 0o600), nil)
 	b := d.boot().bundleOf("node@initech", harness.Reply(harness.Text("welcome")))
 	b.StartNode()
 	b.Open(api.CreateRequest{ID: "s1"})
-	harness.Equal(t, "turn", b.RunTurn("s1", "t1", harness.Text("hello")).Text, "welcome")
+	runtest.Equal(t, "turn", b.RunTurn("s1", "t1", harness.Text("hello")).Text, "welcome")
 	if out, err := script(d.dir, "add-user.sh", "acme", "host", "a/b"); err == nil {
 		t.Errorf("a user named a/b was made: %s", out)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -35,10 +36,10 @@ func TestVerifierRebuildsPluginPrompts(t *testing.T) {
 		})
 	}))
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
-	harness.Equal(t, "before the gate", b.Model.Prompt(0)[0], "system be good")
-	harness.Equal(t, "behind the gate", b.Model.Prompt(1)[0], "system be good\n\nlook first")
-	harness.Equal(t, "view", b.Model.Prompt(1)[2], "system shown, not said")
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "before the gate", b.Model.Prompt(0)[0], "system be good")
+	runtest.Equal(t, "behind the gate", b.Model.Prompt(1)[0], "system be good\n\nlook first")
+	runtest.Equal(t, "view", b.Model.Prompt(1)[2], "system shown, not said")
 	b.RunTurn(id, "t2", harness.Text("again"))
 	harness.VerifyHistory(t, b.Bus, id)
 }

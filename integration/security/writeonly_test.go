@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -28,14 +29,14 @@ func TestWritersReadNothing(t *testing.T) {
 			id := events.SessionID(fmt.Sprintf("s-%d-%d", n, len(rights)))
 			alice := api.WithRequestMeta(d.Ctx, api.RequestMeta{Actor: "alice"})
 			_, err := d.Create(alice, api.CreateRequest{ID: id, First: &events.Message{Role: events.RoleUser, Parts: []events.Part{harness.Text(private)}}})
-			harness.WantError(t, "create", err, nil)
+			runtest.WantError(t, "create", err, nil)
 			if op.ID != "registerTask" {
 				_, err = d.RegisterTask(alice, id, api.TaskRequest{ID: "k1", Producer: private, Args: []byte(`"` + private + `"`)})
-				harness.WantError(t, "register", err, nil)
+				runtest.WantError(t, "register", err, nil)
 				_, err = d.ProgressTask(alice, id, "k1", private)
-				harness.WantError(t, "progress", err, nil)
+				runtest.WantError(t, "progress", err, nil)
 			}
-			harness.WantError(t, "grant", d.Grant(d.Ctx, id, api.GrantRequest{To: "bob", Rights: rights}), nil)
+			runtest.WantError(t, "grant", d.Grant(d.Ctx, id, api.GrantRequest{To: "bob", Rights: rights}), nil)
 			query := harness.QueryOf(op.ID)
 			if op.ID == "submitTurn" {
 				query = "?wait=60"
@@ -47,10 +48,10 @@ func TestWritersReadNothing(t *testing.T) {
 			}
 			switch op.ID {
 			case "submitTurn":
-				harness.Equal(t, "status of a turn", status, map[int]int{1: 202, 2: 200}[len(rights)])
+				runtest.Equal(t, "status of a turn", status, map[int]int{1: 202, 2: 200}[len(rights)])
 				fallthrough
 			case "takeFirstInput", "progressTask", "endTask", "transitionTask", "stopTask", "cancelTask":
-				harness.Equal(t, op.ID+" with the right to read shows", shown, len(rights) == 2)
+				runtest.Equal(t, op.ID+" with the right to read shows", shown, len(rights) == 2)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -43,7 +44,7 @@ func TestApprovalsAreFair(t *testing.T) {
 	read := func(limit int, between func(page int)) (list []api.PendingApproval, count int) {
 		for p, n := (api.Page{Limit: limit}), 0; ; n++ {
 			page, err := b.PendingApprovals(b.Ctx, p)
-			harness.WantError(t, "approvals", err, nil)
+			runtest.WantError(t, "approvals", err, nil)
 			list = append(list, page.Approvals...)
 			if p.Cursor = page.Next; p.Cursor == "" {
 				return list, page.Count
@@ -68,20 +69,20 @@ func TestApprovalsAreFair(t *testing.T) {
 	}
 	for _, limit := range []int{1, 7, 10, 33, 69} {
 		list, count := read(limit, nothing)
-		harness.Equal(t, "count", count, most)
+		runtest.Equal(t, "count", count, most)
 		same := slices.EqualFunc(list, all, func(a, b api.PendingApproval) bool { return a.Session == b.Session && a.Effect == b.Effect })
-		harness.Equal(t, fmt.Sprintf("pages of %d have the same order", limit), same, true)
+		runtest.Equal(t, fmt.Sprintf("pages of %d have the same order", limit), same, true)
 	}
 	list, _ := read(15, func(page int) {
 		if page == 0 {
 			for _, a := range all[:15] {
-				harness.WantError(t, "refuse", b.Approve(b.Ctx, a.Session, events.ToolApprovalGiven{Effect: a.Effect}), nil)
+				runtest.WantError(t, "refuse", b.Approve(b.Ctx, a.Session, events.ToolApprovalGiven{Effect: a.Effect}), nil)
 			}
 		}
 	})
-	harness.Equal(t, "questions, where some are answered between two pages", len(list), most)
+	runtest.Equal(t, "questions, where some are answered between two pages", len(list), most)
 	for _, id := range ids {
 		_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{})
-		harness.WantError(t, "cancel", err, nil)
+		runtest.WantError(t, "cancel", err, nil)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -44,13 +45,13 @@ func TestBodiesNeedAGrant(t *testing.T) {
 	asSnapshot := func(of events.SessionID) string {
 		digest := stored.Field("digest")
 		s := projector.New(of)
-		harness.WantError(t, "apply", s.Apply(events.Entry{Seq: 1, Commit: &events.Commit{Session: of, At: 1, Events: []events.Event{
+		runtest.WantError(t, "apply", s.Apply(events.Entry{Seq: 1, Commit: &events.Commit{Session: of, At: 1, Events: []events.Event{
 			events.Of("", &events.SessionOpened{}), events.Of("", &events.GraphAppended{Nodes: []events.NewNode{{ID: "n1", Kind: events.NodeMessage, Message: events.Message{
 				ID: "n1", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Blob: events.BlobRef{Digest: digest, Size: 21}}},
 			}}}}),
 		}}}), nil)
 		head, _, err := s.Snapshot()
-		harness.WantError(t, "snapshot", err, nil)
+		runtest.WantError(t, "snapshot", err, nil)
 		return fmt.Sprintf(`{"start":"snapshot","snapshot":{"head":%q}}`, base64.StdEncoding.EncodeToString(head))
 	}
 	for _, of := range []events.SessionID{"hers", "his", "nosuch", "a.b", "", ">"} {
@@ -63,7 +64,7 @@ func TestBodiesNeedAGrant(t *testing.T) {
 	expect(204, "alice", "PUT", hers+"/grants/bob", `{"rights":["write"]}`)
 	expect(403, "bob", "GET", hers+blob, "")
 	expect(204, "alice", "PUT", hers+"/grants/bob", `{"rights":["read"]}`)
-	harness.Equal(t, "body", string(expect(200, "bob", "GET", hers+blob, "").Body), "what only alice knows")
+	runtest.Equal(t, "body", string(expect(200, "bob", "GET", hers+blob, "").Body), "what only alice knows")
 	expect(404, "bob", "GET", his+blob, "")
 	expect(204, "alice", "PUT", hers+"/grants/bob", `{"rights":[]}`)
 	expect(404, "bob", "GET", hers+blob, "")
@@ -92,8 +93,8 @@ func TestBodiesOfEverySize(t *testing.T) {
 		}
 		if size == 70_000 {
 			d.Want(200, "POST", s+"/turns?wait=60", `{"parts":[{"type":"text","blob":`+strings.TrimSpace(string(stored.Body))+`}]}`)
-			harness.Equal(t, "input that the hook reads", len(harness.Receive(b, "the hook", read)), size)
-			harness.Equal(t, "prompt", len(b.Model.Requests()[0].Messages[0].Text()), size)
+			runtest.Equal(t, "input that the hook reads", len(harness.Receive(b, "the hook", read)), size)
+			runtest.Equal(t, "prompt", len(b.Model.Requests()[0].Messages[0].Text()), size)
 		}
 	}
 	d.WantProblem(413, "body_too_large", "POST", s+"/blobs", strings.Repeat("b", events.MaxBlobBytes+1))

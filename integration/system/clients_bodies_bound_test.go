@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
@@ -50,10 +51,10 @@ func TestBodiesAreSearchedOnce(t *testing.T) {
 		method, path, _ := strings.Cut(path, " ")
 		before, last := counted.n.Load(), d.LastSeq("s1")
 		d.WantProblem(404, "unknown_blob", method, s+path, body)
-		harness.Equal(t, "looks for "+path, counted.n.Load()-before, 1)
+		runtest.Equal(t, "looks for "+path, counted.n.Load()-before, 1)
 		many := d.WantProblem(413, "too_large", method, s+path, strings.Replace(body, missing, strings.Repeat(missing+",", api.MaxDigests)+missing, 1))
-		harness.Equal(t, "too many of "+path, strings.Contains(string(many.Body), `"field":"digests"`), true)
-		harness.Equal(t, "commits after "+path, d.LastSeq("s1"), last)
+		runtest.Equal(t, "too many of "+path, strings.Contains(string(many.Body), `"field":"digests"`), true)
+		runtest.Equal(t, "commits after "+path, d.LastSeq("s1"), last)
 	}
 }
 
@@ -81,5 +82,5 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 	if !strings.Contains(string(got.Body), "bodies: have ") {
 		t.Errorf("turn: got %.500s, want the bodies to be too large", got.Body)
 	}
-	harness.Equal(t, "prompts", len(b.Model.Requests()), 0)
+	runtest.Equal(t, "prompts", len(b.Model.Requests()), 0)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -24,25 +25,25 @@ func TestToolsWithoutNode(t *testing.T) {
 	b.RunTurn(id, "t1", harness.Text("go"))
 	c := harness.Dial(t, b.Bus)
 	state, err := c.ToolState(b.Ctx, id)
-	harness.WantError(t, "tools by the node", err, nil)
+	runtest.WantError(t, "tools by the node", err, nil)
 	list, err := c.ToolCatalog(b.Ctx, id)
-	harness.WantError(t, "catalogue by the node", err, nil)
-	harness.Equal(t, "tools", len(list), 1)
-	harness.WantError(t, "projection", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
+	runtest.WantError(t, "catalogue by the node", err, nil)
+	runtest.Equal(t, "tools", len(list), 1)
+	runtest.WantError(t, "projection", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
 	kill()
 
 	ctx, cancel := context.WithTimeout(b.Ctx, 20*time.Second) // a request would wait for a node
 	defer cancel()
 	stored, err := c.ToolState(ctx, id)
-	harness.WantError(t, "tools without a node", err, nil)
-	harness.Equal(t, "generation", stored.Generation, state.Generation)
-	harness.EqualLists(t, "tools without a node", namesOf(stored.Tools), namesOf(state.Tools))
+	runtest.WantError(t, "tools without a node", err, nil)
+	runtest.Equal(t, "generation", stored.Generation, state.Generation)
+	runtest.EqualLists(t, "tools without a node", namesOf(stored.Tools), namesOf(state.Tools))
 	again, err := c.ToolCatalog(ctx, id)
-	harness.WantError(t, "catalogue without a node", err, nil)
+	runtest.WantError(t, "catalogue without a node", err, nil)
 	for i := range again {
-		harness.Equal(t, "item", string(again[i]), string(list[i]))
+		runtest.Equal(t, "item", string(again[i]), string(list[i]))
 	}
-	harness.Equal(t, "items", len(again), 1)
+	runtest.Equal(t, "items", len(again), 1)
 }
 
 func namesOf(tools []events.ToolEntry) (names []string) {

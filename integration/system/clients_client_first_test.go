@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 )
@@ -44,5 +45,5 @@ func TestClientBeforeNode(t *testing.T) {
 	}
 	b.Bus = bustest.Open(t, b.Server)
 	b.StartNodeOn(b.Bus)
-	harness.WantError(t, "client", <-done, nil)
+	runtest.WantError(t, "client", <-done, nil)
 }

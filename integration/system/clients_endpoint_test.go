@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/httpapi"
@@ -87,15 +88,15 @@ func startEndpoint(t *testing.T, replies []llmtest.Reply, factories ...plugin.Fa
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
 	provider, err := openai.New(openai.Config{APIKey: llmtest.Key, BaseURL: server.URL})
-	harness.WantError(t, "provider", err, nil)
+	runtest.WantError(t, "provider", err, nil)
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
-	harness.WantError(t, "plugins", err, nil)
+	runtest.WantError(t, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
 		Bus: b.Bus, Providers: map[string]llm.Provider{"openai": provider}, Provider: "openai", Model: "m", Plugins: builder,
 		Logger: zaptest.NewLogger(t), ModelRetry: workers.ModelRetry{Attempts: 4, Base: time.Millisecond, Max: 2 * time.Millisecond},
 	})
-	harness.WantError(t, "node", err, nil)
-	harness.WantError(t, "start", n.Start(b.Ctx), nil)
+	runtest.WantError(t, "node", err, nil)
+	runtest.WantError(t, "start", n.Start(b.Ctx), nil)
 	t.Cleanup(func() { n.Stop(b.T.Context()) })
 	b.Host = n.Host()
 	return b, e
@@ -112,7 +113,7 @@ type route struct {
 func routesOf(b *harness.System) map[string]route {
 	b.T.Helper()
 	c, err := client.New(client.Config{Bus: bustest.Open(b.T, b.Server)})
-	harness.WantError(b.T, "client", err, nil)
+	runtest.WantError(b.T, "client", err, nil)
 	return map[string]route{"go": serviceRoute(b, b.Host), "nats": serviceRoute(b, c), "http": httpRoute(b, b.ServeHTTP(httpapi.Config{}))}
 }
 
@@ -120,17 +121,17 @@ func serviceRoute(b *harness.System, s api.Service) route {
 	return route{
 		Create: func(config events.Config) events.SessionID {
 			id, err := s.Create(b.Ctx, api.CreateRequest{Config: config})
-			harness.WantError(b.T, "create", err, nil)
+			runtest.WantError(b.T, "create", err, nil)
 			return id
 		},
 		Configure: func(id events.SessionID, config events.Config) {
-			harness.WantError(b.T, "configure", s.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(events.Config) events.Config { return config }}), nil)
+			runtest.WantError(b.T, "configure", s.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(events.Config) events.Config { return config }}), nil)
 		},
 		Run: func(id events.SessionID, input events.TurnInput) api.AssembledTurn {
 			turn, err := s.Run(b.Ctx, id, api.TurnRequest{Input: input})
-			harness.WantError(b.T, "run", err, nil)
+			runtest.WantError(b.T, "run", err, nil)
 			assembled, err := s.AssembledTurn(b.Ctx, id, turn.ID)
-			harness.WantError(b.T, "assemble", err, nil)
+			runtest.WantError(b.T, "assemble", err, nil)
 			return assembled
 		},
 	}
@@ -139,7 +140,7 @@ func serviceRoute(b *harness.System, s api.Service) route {
 func httpRoute(b *harness.System, d *harness.HTTP) route {
 	send := func(method, path string, body object, status int) harness.Response {
 		data, err := json.Marshal(body)
-		harness.WantError(b.T, "body", err, nil)
+		runtest.WantError(b.T, "body", err, nil)
 		got := d.Send("admin", method, path, string(data))
 		if got.Status != status {
 			b.T.Fatalf("%s %s %s: got %d %s", method, path, data, got.Status, got.Body)
@@ -156,7 +157,7 @@ func httpRoute(b *harness.System, d *harness.HTTP) route {
 		Run: func(id events.SessionID, input events.TurnInput) api.AssembledTurn {
 			var turn api.AssembledTurn
 			got := send(http.MethodPost, "/v1/sessions/"+string(id)+"/turns?wait=60", inputJSON(input), http.StatusOK)
-			harness.WantError(b.T, "turn", json.Unmarshal(got.Body, &turn), nil)
+			runtest.WantError(b.T, "turn", json.Unmarshal(got.Body, &turn), nil)
 			return turn
 		},
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
@@ -26,9 +27,9 @@ func TestGeneration(t *testing.T) {
 					t.Fatalf("%s: got %d requests, want %d", what, len(sent), n)
 				}
 				for _, field := range []string{"temperature", "top_p", "seed", "stop", "max_tokens", "reasoning_effort"} {
-					harness.DeepEqual(t, what+" "+field, sent[n-1][field], want[field])
+					runtest.DeepEqual(t, what+" "+field, sent[n-1][field], want[field])
 				}
-				harness.EqualLists(t, what+" system", textsOf(sent[n-1], "system"), strings.Fields(instructions))
+				runtest.EqualLists(t, what+" system", textsOf(sent[n-1], "system"), strings.Fields(instructions))
 			}
 			hello := events.TurnInput{Parts: []events.Part{harness.Text("hello")}}
 			id := w.Create(events.Config{
@@ -49,7 +50,7 @@ func TestGeneration(t *testing.T) {
 			w.Configure(id, events.Config{Instructions: "Long."})
 			w.Run(id, hello)
 			check("configured", "Long.", object{})
-			harness.DeepEqual(t, "recorded of the turn", harness.Find[*events.TurnRequested](b, id)[1].Input.Generation, turn.Generation)
+			runtest.DeepEqual(t, "recorded of the turn", harness.Find[*events.TurnRequested](b, id)[1].Input.Generation, turn.Generation)
 			b.Verify(id)
 		})
 	}

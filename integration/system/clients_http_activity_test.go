@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/workers/builtin/toolsearch"
@@ -23,19 +24,19 @@ func TestActivityStream(t *testing.T) {
 	req := api.Ask("look")
 	req.ID = "t1"
 	_, list, err := b.StartTurnStream(b.Ctx, id, req)
-	harness.WantError(t, "stream", err, nil)
+	runtest.WantError(t, "stream", err, nil)
 	var seen []api.TurnActivity
 	for a, err := range api.Activities(list) {
-		harness.WantError(t, "activity", err, nil)
+		runtest.WantError(t, "activity", err, nil)
 		seen = append(seen, a)
 	}
 	d := b.ServeHTTP(httpapi.Config{})
 	stream := d.OpenStream("reader", "/v1/sessions/"+string(id)+"/turns/t1/stream?as=activity")
 	var over []api.TurnActivity
 	for _, m := range stream.Until(func(m harness.Message) bool { return strings.Contains(m.Data, `"type":"done"`) }) {
-		harness.Equal(t, "name", m.Name, "activity")
+		runtest.Equal(t, "name", m.Name, "activity")
 		var a api.TurnActivity
-		harness.WantError(t, "activity", json.Unmarshal([]byte(m.Data), &a), nil)
+		runtest.WantError(t, "activity", json.Unmarshal([]byte(m.Data), &a), nil)
 		over = append(over, a)
 	}
 	want := []api.ActivityType{
@@ -50,8 +51,8 @@ func TestActivityStream(t *testing.T) {
 			correlations[a.Type] = a.Correlation
 		}
 		types = slices.DeleteFunc(types, func(t api.ActivityType) bool { return t == api.ActivityProse || t == api.ActivityUsage })
-		harness.EqualLists(t, transport, types, slices.DeleteFunc(slices.Clone(want), func(t api.ActivityType) bool { return t == api.ActivityUsage }))
-		harness.Equal(t, transport+" call", correlations["tool_call_completed"], correlations["tool_call_started"])
+		runtest.EqualLists(t, transport, types, slices.DeleteFunc(slices.Clone(want), func(t api.ActivityType) bool { return t == api.ActivityUsage }))
+		runtest.Equal(t, transport+" call", correlations["tool_call_completed"], correlations["tool_call_started"])
 	}
 	d.WantProblem(400, "invalid_parameter", http.MethodGet, "/v1/sessions/"+string(id)+"/turns/t1/stream?as=prose", "")
 }

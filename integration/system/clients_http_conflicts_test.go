@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/operation"
@@ -22,9 +23,9 @@ func conflicts(d *harness.HTTP) {
 	d.WantProblem(409, "session_exists", "POST", "/v1/sessions", `{"id":"s1"}`)
 	d.WantProblem(409, "session_exists", "POST", "/v1/sessions/s1/fork", `{"id":"s2"}`)
 	got := d.WantProblem(409, "cursor", "GET", "/v1/sessions/s1/events?cursor=99999", "")
-	harness.Equal(d.T, "cursor", strings.Contains(got.Field("details"), "cursor:99999"), true)
+	runtest.Equal(d.T, "cursor", strings.Contains(got.Field("details"), "cursor:99999"), true)
 	got = d.WantProblem(409, "stale_branch", "POST", "/v1/sessions/s1/nodes", `{"nodes":[],"requires_ancestor":"nosuch"}`)
-	harness.Equal(d.T, "stale branch", strings.Contains(got.Field("details"), "required:nosuch"), true)
+	runtest.Equal(d.T, "stale branch", strings.Contains(got.Field("details"), "required:nosuch"), true)
 
 	conflictingAnswers(d)
 	d.Want(201, "POST", "/v1/sessions", `{"id":"lost"}`)
@@ -38,7 +39,7 @@ func conflicts(d *harness.HTTP) {
 		}
 		if op.ID != operation.Fork.ID { // a fork has what is left
 			got := d.Send("admin", op.Method, harness.PathOf(op.Path, "lost")+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID])
-			harness.Equal(d.T, op.ID+" of a session that has lost commits", fmt.Sprint(got.Status, " ", got.Field("code")), "409 commits_lost")
+			runtest.Equal(d.T, op.ID+" of a session that has lost commits", fmt.Sprint(got.Status, " ", got.Field("code")), "409 commits_lost")
 		}
 		if op.Right != "read" {
 			_ = d.Send("admin", op.Method, harness.PathOf(op.Path, "s2")+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID], "Idempotency-Key", "taken")
@@ -59,9 +60,9 @@ func conflictingAnswers(d *harness.HTTP) {
 	for body, detail := range map[string]string{
 		`{"granted":true}`: "call is required", `{"call":"t1/0/0"}`: "granted is required", `{"call":"t1/0/0"`: "body: the JSON is not complete: it ends after byte 16, want the rest of the value",
 	} {
-		harness.Equal(d.T, body, d.WantProblem(400, "invalid_body", "POST", s+"/approvals", body).Field("detail"), detail)
+		runtest.Equal(d.T, body, d.WantProblem(400, "invalid_body", "POST", s+"/approvals", body).Field("detail"), detail)
 	}
-	harness.Equal(d.T, "result", d.WantProblem(400, "invalid_body", "POST", s+"/results", `{"text":"once"}`).Field("detail"), "call is required")
+	runtest.Equal(d.T, "result", d.WantProblem(400, "invalid_body", "POST", s+"/results", `{"text":"once"}`).Field("detail"), "call is required")
 	d.Want(204, "POST", s+"/approvals", `{"call":"t1/0/0","granted":false}`)
 	d.WantProblem(409, "different_content", "POST", s+"/approvals", `{"call":"t1/0/0","granted":true}`)
 	d.Want(204, "POST", s+"/approvals", `{"call":"t1/0/1","granted":true}`)
@@ -80,7 +81,7 @@ func conflictingAnswers(d *harness.HTTP) {
 func late(d *harness.HTTP) {
 	d.T.Helper()
 	server, err := httpapi.New(httpapi.Config{Service: d.Host, Tokens: harness.Tokens(), RequestTimeout: time.Nanosecond})
-	harness.WantError(d.T, "new server", err, nil)
+	runtest.WantError(d.T, "new server", err, nil)
 	defer server.Drain()
 	anonymousRequests(d)
 	over, cancel := context.WithDeadline(d.Ctx, time.Now())
@@ -97,7 +98,7 @@ func late(d *harness.HTTP) {
 		}
 		server.ServeHTTP(w, r)
 		d.Doc.Check(d.T, op.Method, path, w.Code, w.Header(), w.Body.Bytes())
-		harness.Equal(d.T, op.ID+" too late", fmt.Sprintf("%d %q", w.Code, w.Header().Get("Retry-After")), `504 ""`)
+		runtest.Equal(d.T, op.ID+" too late", fmt.Sprintf("%d %q", w.Code, w.Header().Get("Retry-After")), `504 ""`)
 	}
 }
 
@@ -105,7 +106,7 @@ func late(d *harness.HTTP) {
 func anonymousRequests(d *harness.HTTP) {
 	d.T.Helper()
 	server, err := httpapi.New(httpapi.Config{Service: d.Host, Tokens: harness.Tokens(), MaxBytesPerMinute: 1000})
-	harness.WantError(d.T, "new server", err, nil)
+	runtest.WantError(d.T, "new server", err, nil)
 	defer server.Drain()
 	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 		for _, op := range d.Doc.Operations() {
@@ -115,7 +116,7 @@ func anonymousRequests(d *harness.HTTP) {
 			w := httptest.NewRecorder()
 			server.ServeHTTP(w, httptest.NewRequestWithContext(d.Ctx, op.Method, op.Path, nil))
 			d.Doc.Check(d.T, op.Method, op.Path, w.Code, w.Header(), w.Body.Bytes())
-			harness.Equal(d.T, op.ID+" for strangers", w.Code, want)
+			runtest.Equal(d.T, op.ID+" for strangers", w.Code, want)
 		}
 	}
 }
@@ -162,7 +163,7 @@ func busy(d *harness.HTTP) {
 	release := fillSlots(d, "admin", 2)
 	for _, op := range d.Doc.Operations() {
 		if op.Scope == "" {
-			harness.Equal(d.T, op.ID, d.Send("", op.Method, op.Path, "").Status, 200)
+			runtest.Equal(d.T, op.ID, d.Send("", op.Method, op.Path, "").Status, 200)
 			continue
 		}
 		if isLong(op.ID) {
@@ -170,10 +171,10 @@ func busy(d *harness.HTTP) {
 		}
 		if _, streams := d.Doc.Paths[op.Path][strings.ToLower(op.Method)].Responses["200"].Content["text/event-stream"]; !streams {
 			got := d.Send("admin", op.Method, harness.PathOf(op.Path, "s1")+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID])
-			harness.Equal(d.T, op.ID+" of a busy token", fmt.Sprintf("%d %s %s", got.Status, got.Field("code"), got.Header.Get("Retry-After")), "429 too_many_requests 1")
+			runtest.Equal(d.T, op.ID+" of a busy token", fmt.Sprintf("%d %s %s", got.Status, got.Field("code"), got.Header.Get("Retry-After")), "429 too_many_requests 1")
 		}
 	}
-	harness.Equal(d.T, "another token", d.Send("reader", "GET", "/v1/sessions/s1", "").Status, 200)
+	runtest.Equal(d.T, "another token", d.Send("reader", "GET", "/v1/sessions/s1", "").Status, 200)
 	release()
 	for range 4 {
 		d.OpenStream("admin", "/v1/sessions/s1/events")
@@ -184,7 +185,7 @@ func busy(d *harness.HTTP) {
 			path, streams = path+"?wait=1", true
 		}
 		if streams {
-			harness.Equal(d.T, op.ID, d.Send("admin", op.Method, path, harness.ValidBodies()[op.ID]).Field("code"), "too_many_streams")
+			runtest.Equal(d.T, op.ID, d.Send("admin", op.Method, path, harness.ValidBodies()[op.ID]).Field("code"), "too_many_streams")
 		}
 	}
 	d.OpenStream("other", "/v1/sessions/s1/events") // which another token has its own of

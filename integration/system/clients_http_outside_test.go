@@ -37,7 +37,7 @@ func outside(d *harness.HTTP, s string) {
 	tools := d.Want(200, "GET", s+"/tools", "")
 	generation := d.Want(200, "PUT", s+"/tools", string(tools.Body)).Field("generation")
 	again := d.Want(200, "GET", s+"/tools", "")
-	harness.Equal(d.T, "tools as they were", strings.Replace(string(again.Body), `"generation":`+generation, `"generation":`+tools.Field("generation"), 1), string(tools.Body))
+	runtest.Equal(d.T, "tools as they were", strings.Replace(string(again.Body), `"generation":`+generation, `"generation":`+tools.Field("generation"), 1), string(tools.Body))
 	d.WantProblem(409, "generation", "PUT", s+"/tools", string(tools.Body))
 	d.Want(204, "PUT", s+"/extensions", `{"extensions":[]}`)
 	d.WantProblem(400, "protocol", "PUT", s+"/extensions", `{"extensions":[{"type":"x"}]}`)
@@ -50,21 +50,21 @@ func outside(d *harness.HTTP, s string) {
 	d.Want(200, "DELETE", s+"/tools/sources/more", "")
 	d.WantProblem(404, "unknown_source", "DELETE", s+"/tools/sources/more", "")
 	has("actions", d.Want(200, "GET", s+"/actions", ""), `"name":"greet"`)
-	harness.Equal(d.T, "action", d.Want(200, "POST", s+"/actions", `{"name":"greet","args":{"Name":"you"}}`).Field("text"), `"hello you"`)
+	runtest.Equal(d.T, "action", d.Want(200, "POST", s+"/actions", `{"name":"greet","args":{"Name":"you"}}`).Field("text"), `"hello you"`)
 	d.WantProblem(422, "action_failed", "POST", s+"/actions", `{"name":"greet","args":[1]}`)
 	d.Want(204, "PUT", s+"/options", `{"options":{"a":1},"all_frames":true}`)
-	harness.Equal(d.T, "options", string(d.StateOf("s1").Frame().Options), `{"a":1}`)
-	harness.Equal(d.T, "none", strings.TrimSpace(string(d.Want(200, "POST", s+"/first-input", "").Body)), `{}`)
+	runtest.Equal(d.T, "options", string(d.StateOf("s1").Frame().Options), `{"a":1}`)
+	runtest.Equal(d.T, "none", strings.TrimSpace(string(d.Want(200, "POST", s+"/first-input", "").Body)), `{}`)
 	d.Want(204, "PUT", s+"/messages", `{"messages":[{"id":"r1","role":"user","parts":[{"type":"text","text":"anew"}]},{"role":"user","parts":[],"transient":true}]}`)
 	has("view", d.Want(200, "GET", s+"/view", ""), `"messages":[{"id":"r1","role":"user","parts":[{"type":"text","text":"anew"}]}]`)
 
 	d.Model.Rescript(harness.Reply(harness.Text("as you say")), harness.Reply(harness.Text("for the second time")), harness.Reply(harness.Text("as it comes")))
 	first := d.Want(200, "POST", s+"/completions", harness.CompletionBody, "Idempotency-Key", "paid")
-	harness.Equal(d.T, "completion", first.Field("text"), "as you say")
-	harness.Equal(d.T, "the same with its key", string(d.Want(200, "POST", s+"/completions", harness.CompletionBody, "Idempotency-Key", "paid").Body), string(first.Body))
-	harness.Equal(d.T, "completion without a key", d.Want(200, "POST", s+"/completions", harness.CompletionBody).Field("text"), "for the second time")
+	runtest.Equal(d.T, "completion", first.Field("text"), "as you say")
+	runtest.Equal(d.T, "the same with its key", string(d.Want(200, "POST", s+"/completions", harness.CompletionBody, "Idempotency-Key", "paid").Body), string(first.Body))
+	runtest.Equal(d.T, "completion without a key", d.Want(200, "POST", s+"/completions", harness.CompletionBody).Field("text"), "for the second time")
 	streamed := d.OpenStreamWith("writer", "POST", s+"/completions/stream", harness.CompletionBody).Until(func(m harness.Message) bool { return m.Name == "result" })
-	harness.Equal(d.T, "events of a completion", len(streamed), 2)
+	runtest.Equal(d.T, "events of a completion", len(streamed), 2)
 	has("its delta", harness.Response{Body: []byte(streamed[0].Data)}, `"text":"as it comes"`)
 	d.Model.Rescript(harness.Fail(llm.KindRequest, "no"), harness.Fail(llm.KindRequest, "no"))
 	for _, path := range []string{"/completions", "/completions/stream"} {
@@ -96,7 +96,7 @@ func tasksOutside(d *harness.HTTP, s string, has func(string, harness.Response, 
 	}
 	d.Want(204, "POST", s+"/tasks/transfer", `{"to":"s2","tasks":["k2"]}`)
 	has("moved", d.Want(200, "GET", "/v1/sessions/s2/tasks", ""), `"id":"k2"`)
-	harness.Equal(d.T, "cancelled", d.Want(200, "POST", s+"/tasks/cancel", `{"keep":["k9"]}`).Field("cancelled"), "[k3]")
+	runtest.Equal(d.T, "cancelled", d.Want(200, "POST", s+"/tasks/cancel", `{"keep":["k9"]}`).Field("cancelled"), "[k3]")
 }
 
 // extending is a protocol with extensions, which refuses turns with an unknown one.
@@ -129,11 +129,11 @@ func clientsExtended(d *harness.HTTP) {
 		r.Driver(p)
 	})
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Factories: []plugin.Factory{takes}})
-	harness.WantError(d.T, "plugins", err, nil)
+	runtest.WantError(d.T, "plugins", err, nil)
 	h, err := session.New(session.Config{Bus: d.Bus, Plugins: session.WithPlugins(builder)})
-	harness.WantError(d.T, "host", err, nil)
+	runtest.WantError(d.T, "host", err, nil)
 	server, err := httpapi.New(httpapi.Config{Service: h, Tokens: harness.Tokens()})
-	harness.WantError(d.T, "new server", err, nil)
+	runtest.WantError(d.T, "new server", err, nil)
 	defer server.Drain()
 	d.Open(api.CreateRequest{ID: "ext"})
 	d.Model.Rescript(harness.Reply(harness.Text("done")))
@@ -146,10 +146,10 @@ func clientsExtended(d *harness.HTTP) {
 			r.Header.Set("Authorization", "Bearer writer"+harness.TokenSecret)
 			server.ServeHTTP(w, r)
 			d.Doc.Check(d.T, "POST", "/v1/sessions/ext"+path, w.Code, w.Header(), w.Body.Bytes())
-			harness.Equal(d.T, path+" "+body+": "+w.Body.String(), w.Code, want)
+			runtest.Equal(d.T, path+" "+body+": "+w.Body.String(), w.Code, want)
 		}
 	}
-	harness.Equal(d.T, "applied", got.Load(), 1)
+	runtest.Equal(d.T, "applied", got.Load(), 1)
 	d.StartNode(takes) // the node that is there takes no extensions, and leaves the turn to others
 	d.Want(200, "GET", "/v1/sessions/ext/turns/t1?wait=30", "")
 }
@@ -164,26 +164,26 @@ func TestHTTPCreateEveryField(t *testing.T) {
 	d.Want(201, "POST", "/v1/sessions", `{"id":"kid","parent":"base","relation":"handoff","plugins":"current_session_fork","usage":"helper",
 		"subagent":{"capability":"c","depth":1,"max_depth":2},"first":{"role":"user","parts":[{"type":"text","text":"begin"}]}}`)
 	kid := d.StateOf("kid")
-	harness.Equal(t, "relation", kid.Relation, events.RelationHandoff)
-	harness.Equal(t, "source", kid.Source, "helper")
-	harness.Equal(t, "subagent", kid.Subagent, events.Subagent{Capability: "c", Depth: 1, MaxDepth: 2})
+	runtest.Equal(t, "relation", kid.Relation, events.RelationHandoff)
+	runtest.Equal(t, "source", kid.Source, "helper")
+	runtest.Equal(t, "subagent", kid.Subagent, events.Subagent{Capability: "c", Depth: 1, MaxDepth: 2})
 	response := d.Want(200, "POST", "/v1/sessions/kid/first-input", "")
-	harness.Equal(t, "first", strings.Contains(string(response.Body), `"text":"begin"`), true)
-	harness.Equal(t, "who took it", harness.Find[*events.SessionFirstInputTaken](d.System, "kid")[0].By, "writer")
+	runtest.Equal(t, "first", strings.Contains(string(response.Body), `"text":"begin"`), true)
+	runtest.Equal(t, "who took it", harness.Find[*events.SessionFirstInputTaken](d.System, "kid")[0].By, "writer")
 
 	head, fresh, err := d.StateOf("base").Clone().Snapshot()
-	harness.WantError(t, "snapshot", err, nil)
+	runtest.WantError(t, "snapshot", err, nil)
 	snapshot := map[string]any{"head": head}
 	for _, s := range fresh {
 		snapshot["segments"] = append(orEmpty(snapshot["segments"]), s.Data)
 	}
 	text, err := json.Marshal(snapshot)
-	harness.WantError(t, "snapshot", err, nil)
+	runtest.WantError(t, "snapshot", err, nil)
 	for id, start := range map[string]string{
 		"current": `"start":"current_session","parent":"base"`, "existing": `"start":"existing_session","from":"base"`, "snap": `"start":"snapshot","snapshot":` + string(text),
 	} {
 		d.Want(201, "POST", "/v1/sessions", fmt.Sprintf(`{"id":%q,%s}`, id, start))
-		harness.EqualLists(t, id, d.Messages(events.SessionID(id)), []string{"user a"})
+		runtest.EqualLists(t, id, d.Messages(events.SessionID(id)), []string{"user a"})
 	}
 	for _, wrong := range []string{
 		`"start":"else"`, `"start":"snapshot"`, `"from":"base"`, `"snapshot":{"head":"AAAA"}`, `"relation":"else"`, `"plugins":"else"`, `"first":{"role":"else","parts":[]}`,
@@ -191,9 +191,9 @@ func TestHTTPCreateEveryField(t *testing.T) {
 		`"usage":"` + strings.Repeat("x", events.MaxIDBytes+1) + `"`, `"subagent":{"capability":"","depth":-1,"max_depth":0}`,
 	} {
 		got := d.Send("writer", "POST", "/v1/sessions", fmt.Sprintf(`{"id":"wrong",%s}`, wrong))
-		harness.Equal(t, wrong+": "+string(got.Body), got.Status == 400 || got.Status == 413, true)
+		runtest.Equal(t, wrong+": "+string(got.Body), got.Status == 400 || got.Status == 413, true)
 	}
-	harness.Equal(t, "fork with a start", d.Send("writer", "POST", "/v1/sessions/base/fork", `{"start":"existing_session","from":"kid"}`).Status, 400)
+	runtest.Equal(t, "fork with a start", d.Send("writer", "POST", "/v1/sessions/base/fork", `{"start":"existing_session","from":"kid"}`).Status, 400)
 }
 
 func orEmpty(v any) [][]byte { list, _ := v.([][]byte); return list }
@@ -243,7 +243,7 @@ func TestActionsTakeTheirTime(t *testing.T) {
 		harness.Receive(b, "an action that waits", started)
 	}
 	err := b.Configure(b.Ctx, "s1", api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "m2"; return c }})
-	harness.WantError(t, "configure, whose hook is cut off", err, nil)
+	runtest.WantError(t, "configure, whose hook is cut off", err, nil)
 	select {
 	case got := <-outcomes:
 		t.Errorf("after the time of a hook: got %s, want the actions to go on", got)

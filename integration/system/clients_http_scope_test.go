@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // leastScopes is the least scope of a token for each operation that changes something: write for what a user of
@@ -44,7 +45,7 @@ func scopes(d *harness.HTTP) {
 		if !known {
 			want = "read"
 		}
-		harness.Equal(d.T, "documented scope of "+op.ID, op.Scope, want)
+		runtest.Equal(d.T, "documented scope of "+op.ID, op.Scope, want)
 		for _, h := range holders {
 			got := d.Send(h.token, op.Method, harness.PathOf(op.Path, "nosuch")+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID])
 			outcome := fmt.Sprint(got.Status, " ", got.Field("code"))
@@ -52,9 +53,9 @@ func scopes(d *harness.HTTP) {
 			case allowed && (got.Status == 401 || got.Status == 403):
 				d.T.Errorf("%s with scope %q: got %s, want it allowed", op.ID, h.scope, outcome)
 			case !allowed && h.scope == "":
-				harness.Equal(d.T, op.ID+" without a token", outcome, "401 unauthorized")
+				runtest.Equal(d.T, op.ID+" without a token", outcome, "401 unauthorized")
 			case !allowed:
-				harness.Equal(d.T, op.ID+" with scope "+h.scope, outcome, "403 forbidden")
+				runtest.Equal(d.T, op.ID+" with scope "+h.scope, outcome, "403 forbidden")
 			}
 		}
 	}

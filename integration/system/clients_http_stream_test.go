@@ -14,6 +14,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -46,7 +47,7 @@ func TestSmokeHTTPResume(t *testing.T) {
 		stream := d.OpenStream("reader", "/v1/sessions/s/events?cursor=0", "Last-Event-ID", last) // which wins
 		for range 1 + random.IntN(6) {
 			m, err := stream.Next()
-			harness.WantError(t, "next", err, nil)
+			runtest.WantError(t, "next", err, nil)
 			if m.ID == "" {
 				continue
 			}
@@ -61,11 +62,11 @@ func TestSmokeHTTPResume(t *testing.T) {
 	}
 	var want []string
 	for e, err := range b.Bus.Log().Read(b.Ctx, "s", 1) {
-		harness.WantError(t, "read", err, nil)
+		runtest.WantError(t, "read", err, nil)
 		want = append(want, fmt.Sprint(e.Seq))
 	}
-	harness.EqualLists(t, "sequences", got, want[:len(got)])
-	harness.Equal(t, "all of them", len(got) >= len(want)-1, true) // events behind the last turn's end may be missing
+	runtest.EqualLists(t, "sequences", got, want[:len(got)])
+	runtest.Equal(t, "all of them", len(got) >= len(want)-1, true) // events behind the last turn's end may be missing
 }
 
 // blockedReply is a model that sends half of its reply, and the rest when released.
@@ -99,14 +100,14 @@ func TestHTTPLateJoiner(t *testing.T) {
 	text := ""
 	delta := func(m harness.Message) {
 		var piece struct{ Text string }
-		harness.WantError(t, "delta", json.Unmarshal([]byte(m.Data), &piece), nil)
-		harness.Equal(t, "a delta's id", m.ID, "")
+		runtest.WantError(t, "delta", json.Unmarshal([]byte(m.Data), &piece), nil)
+		runtest.Equal(t, "a delta's id", m.ID, "")
 		text += piece.Text
 	}
 	m, err := stream.Next()
-	harness.WantError(t, "next", err, nil)
+	runtest.WantError(t, "next", err, nil)
 	delta(m)
-	harness.Equal(t, "text so far", text, "half ")
+	runtest.Equal(t, "text so far", text, "half ")
 	close(rest)
 	for _, m := range stream.Until(func(m harness.Message) bool { return m.Name == "commit" }) {
 		if m.Name == "delta" {
@@ -119,12 +120,12 @@ func TestHTTPLateJoiner(t *testing.T) {
 	total := ""
 	for _, m := range turn.Until(func(m harness.Message) bool { return strings.Contains(m.Data, `"type":"done"`) }) {
 		var e api.SessionEvent
-		harness.WantError(t, "event", json.Unmarshal([]byte(m.Data), &e), nil)
+		runtest.WantError(t, "event", json.Unmarshal([]byte(m.Data), &e), nil)
 		if e.Type == api.EventLLMResponse {
 			total = e.Content
 		}
 	}
-	harness.Equal(t, "reply of the turn's stream", total, "half done")
+	runtest.Equal(t, "reply of the turn's stream", total, "half done")
 }
 
 // awaited is a host that signals when a request waits for a turn.
@@ -157,16 +158,16 @@ func TestHTTPDrain(t *testing.T) {
 	unread := d.OpenStream("other", "/v1/sessions/s/events") // whose reader does not read
 	harness.Receive(b, "a request that waits", service.began)
 	d.Server.Stop(b.Ctx)
-	harness.Equal(t, "who waited", harness.Receive(b, "answer", waited).Status, 202)
+	runtest.Equal(t, "who waited", harness.Receive(b, "answer", waited).Status, 202)
 	for _, s := range []*harness.Stream{stream, turn, unread} {
 		var err error
 		for err == nil {
 			_, err = s.Next()
 		}
-		harness.WantError(t, "end of "+s.Path, err, io.EOF)
+		runtest.WantError(t, "end of "+s.Path, err, io.EOF)
 	}
 	_, err := d.Client.Do(d.Request("reader", "GET", "/v1/sessions/s", "")) //nolint:bodyclose // there is none
-	harness.Equal(t, "nobody listens", err != nil, true)
+	runtest.Equal(t, "nobody listens", err != nil, true)
 
 	other := b.ServeHTTP(httpapi.Config{})
 	again := other.OpenStream("reader", "/v1/sessions/s/events", "Last-Event-ID", last)
@@ -186,13 +187,13 @@ func TestHTTPSlowReader(t *testing.T) {
 	d := b.ServeHTTP(httpapi.Config{WriteTimeout: 100 * time.Millisecond, MaxStreamsPerCaller: 1})
 	d.Want(201, "POST", "/v1/sessions", `{"id":"s"}`)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(d.URL, "http://"))
-	harness.WantError(t, "dial", err, nil)
+	runtest.WantError(t, "dial", err, nil)
 	defer func() { _ = conn.Close() }()
-	harness.WantError(t, "small window", conn.(*net.TCPConn).SetReadBuffer(4096), nil)
+	runtest.WantError(t, "small window", conn.(*net.TCPConn).SetReadBuffer(4096), nil)
 	_, err = fmt.Fprintf(conn, "GET /v1/sessions/s/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer reader%s\r\n\r\n", harness.TokenSecret)
-	harness.WantError(t, "ask", err, nil)
+	runtest.WantError(t, "ask", err, nil)
 	_, err = io.ReadFull(conn, make([]byte, len("HTTP/1.1 200 OK")))
-	harness.WantError(t, "first bytes", err, nil)
+	runtest.WantError(t, "first bytes", err, nil)
 	node := `{"message":{"role":"user","parts":[{"type":"text","text":"` + strings.Repeat("x", 12<<10) + `"}]}}`
 	body := `{"nodes":[` + strings.Repeat(node+",", 14) + node + `]}`
 	for range 60 { // more than a socket's buffers hold
@@ -210,7 +211,7 @@ func TestHTTPRunsNoTurn(t *testing.T) {
 	d := b.ServeHTTP(httpapi.Config{})
 	d.Want(201, "POST", "/v1/sessions", `{"id":"s"}`)
 	at := d.Want(202, "POST", "/v1/sessions/s/turns", `{"text":"hello"}`, "Idempotency-Key", "t1").Header.Get("Location")
-	harness.Equal(t, "location", at, "/v1/sessions/s/turns/t1")
+	runtest.Equal(t, "location", at, "/v1/sessions/s/turns/t1")
 	d.Want(202, http.MethodGet, at, "")
 	d.Want(202, http.MethodGet, at+"?wait=0.05s", "")
 	d.WantProblem(404, "unknown_turn", http.MethodGet, "/v1/sessions/s/turns/t2", "")
@@ -229,15 +230,15 @@ func TestHTTPTurnStatus(t *testing.T) {
 	half, rest := blockedReply(b)
 	d.Want(201, "POST", "/v1/sessions", `{"id":"s"}`)
 	const turns = "/v1/sessions/s/turns"
-	harness.Equal(t, "status of a new turn", d.Want(202, "POST", turns, `{"id":"t1","text":"hello"}`).Field("status"), "pending")
+	runtest.Equal(t, "status of a new turn", d.Want(202, "POST", turns, `{"id":"t1","text":"hello"}`).Field("status"), "pending")
 	harness.Receive(b, "half of the reply", half)
 	d.Want(202, "POST", turns, `{"id":"t2","text":"next"}`)
 	d.Want(202, "POST", turns, fmt.Sprintf(`{"id":"t3","text":"later","at_ms":%d}`, time.Now().Add(time.Hour).UnixMilli()))
 	list := string(d.Want(200, "GET", turns, "").Body)
 	for turn, want := range map[string]string{"t1": "running", "t2": "waiting", "t3": "scheduled"} {
-		harness.Equal(t, "list with "+turn+": "+list, strings.Contains(list, `{"id":"`+turn+`","status":"`+want+`"`), true)
+		runtest.Equal(t, "list with "+turn+": "+list, strings.Contains(list, `{"id":"`+turn+`","status":"`+want+`"`), true)
 		for _, query := range []string{"", "?wait=0.05s"} {
-			harness.Equal(t, "turn "+turn+query, d.Want(202, "GET", turns+"/"+turn+query, "").Field("status"), want)
+			runtest.Equal(t, "turn "+turn+query, d.Want(202, "GET", turns+"/"+turn+query, "").Field("status"), want)
 		}
 	}
 	close(rest)

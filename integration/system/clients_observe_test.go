@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
@@ -28,7 +29,7 @@ func TestObserveLate(t *testing.T) {
 			sink(harness.TextDelta(s))
 			select {
 			case got := <-seen:
-				harness.Equal(t, "delta", got, s)
+				runtest.Equal(t, "delta", got, s)
 			case <-ctx.Done():
 			}
 		}
@@ -50,7 +51,7 @@ func TestObserveLate(t *testing.T) {
 			}
 			return o.Seq == 4
 		})
-		harness.WantError(t, "observe", err, nil)
+		runtest.WantError(t, "observe", err, nil)
 		firstLines <- list
 	}()
 	b.StartTurn(id, "t1", harness.Text("hello"))
@@ -68,13 +69,13 @@ func TestObserveLate(t *testing.T) {
 		}
 		return o.Seq == 4
 	})
-	harness.WantError(t, "observe late", err, nil)
-	harness.EqualLists(t, "late", late, []string{`"one "`, `"two "`, `"three "`, "4"})
-	harness.EqualLists(t, "early", harness.Receive(b, "early", firstLines), []string{"1", "2", "3", `"one "`, `"two "`, `"three "`, "4"})
+	runtest.WantError(t, "observe late", err, nil)
+	runtest.EqualLists(t, "late", late, []string{`"one "`, `"two "`, `"three "`, "4"})
+	runtest.EqualLists(t, "early", harness.Receive(b, "early", firstLines), []string{"1", "2", "3", `"one "`, `"two "`, `"three "`, "4"})
 
 	again, err := harness.Observations(b.Ctx, b.OtherHost(), id, 0, harness.UpTo(4))
-	harness.WantError(t, "observe the end", err, nil)
-	harness.EqualLists(t, "nothing is streamed of a reply that is recorded", again, harness.Seqs(1, 4))
+	runtest.WantError(t, "observe the end", err, nil)
+	runtest.EqualLists(t, "nothing is streamed of a reply that is recorded", again, harness.Seqs(1, 4))
 }
 
 func TestObserveLost(t *testing.T) {
@@ -91,8 +92,8 @@ func TestObserveLost(t *testing.T) {
 		}
 		return o.Seq == first+flood
 	})
-	harness.WantError(t, "observe", err, nil)
-	harness.EqualLists(t, "seen by a slow observer", list, harness.Seqs(1, first+flood))
+	runtest.WantError(t, "observe", err, nil)
+	runtest.EqualLists(t, "seen by a slow observer", list, harness.Seqs(1, first+flood))
 }
 
 func TestObserveLostDeltas(t *testing.T) {
@@ -104,10 +105,10 @@ func TestObserveLostDeltas(t *testing.T) {
 	publish := func(from, to int64) {
 		for n := from; n < to; n++ {
 			data, err := events.EncodePayload(&api.Delta{Turn: "t1", Call: 1, Attempt: 1, N: n, Kind: events.PartText, Text: fmt.Sprint(n)})
-			harness.WantError(t, "encode", err, nil)
-			harness.WantError(t, "publish", b.Bus.PublishDelta(id, "t1", data), nil)
+			runtest.WantError(t, "encode", err, nil)
+			runtest.WantError(t, "publish", b.Bus.PublishDelta(id, "t1", data), nil)
 		}
-		harness.WantError(t, "flush", b.Bus.Conn().Flush(), nil)
+		runtest.WantError(t, "flush", b.Bus.Conn().Flush(), nil)
 	}
 	publish(0, 1)
 	const flood = 600
@@ -130,8 +131,8 @@ func TestObserveLostDeltas(t *testing.T) {
 		}
 		return o.Delta.N > flood
 	})
-	harness.WantError(t, "observe", err, nil)
-	harness.EqualLists(t, "seen by a slow observer", list, want)
+	runtest.WantError(t, "observe", err, nil)
+	runtest.EqualLists(t, "seen by a slow observer", list, want)
 }
 
 func TestObserveCut(t *testing.T) {
@@ -140,12 +141,12 @@ func TestObserveCut(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	first := b.LastSeq(id)
 	mine, err := bus.Open(b.Ctx, bustest.WithKeys(t, bus.Config{Options: []nats.Option{b.Server.InProcess()}, Timeout: time.Second}))
-	harness.WantError(t, "open bus", err, nil)
+	runtest.WantError(t, "open bus", err, nil)
 	defer mine.Close()
 	list, err := harness.Observations(b.Ctx, b.NewHost(mine), id, 0, func(o api.Observed) bool {
 		switch o.Seq {
 		case first: // the connection breaks, and comes back by itself
-			harness.WantError(t, "reconnect", mine.Conn().ForceReconnect(), nil)
+			runtest.WantError(t, "reconnect", mine.Conn().ForceReconnect(), nil)
 			b.AppendTexts(id, "a", "b")
 		case first + 1:
 			b.AppendTexts(id, "c")
@@ -158,11 +159,11 @@ func TestObserveCut(t *testing.T) {
 	if err == nil {
 		t.Error("observe on a closed connection: got no error")
 	}
-	harness.EqualLists(t, "seen before the end", list, harness.Seqs(1, first+2))
+	runtest.EqualLists(t, "seen before the end", list, harness.Seqs(1, first+2))
 	b.AppendTexts(id, "e")
 	list, err = harness.Observations(b.Ctx, b.OtherHost(), id, first+2, harness.UpTo(first+4))
-	harness.WantError(t, "resume", err, nil)
-	harness.EqualLists(t, "seen after it", list, harness.Seqs(first+3, first+4))
+	runtest.WantError(t, "resume", err, nil)
+	runtest.EqualLists(t, "seen after it", list, harness.Seqs(first+3, first+4))
 }
 
 // TestObserveMany has many watchers of one session. Each is disconnected at another point, during turns or later,
@@ -190,19 +191,19 @@ func TestObserveMany(t *testing.T) {
 				}
 				return o.Commit != nil && o.Seq == cut
 			})
-			harness.WantError(t, "observe up to the cut", err, nil)
+			runtest.WantError(t, "observe up to the cut", err, nil)
 			rest, err := harness.Observations(b.Ctx, hosts[(i+1)%3], id, cut, func(o api.Observed) bool {
 				if o.Commit != nil && i%4 == 2 {
 					<-step
 				}
 				return o.Commit != nil && o.Commit.Events[0].Kind == events.KindSessionClosed
 			})
-			harness.WantError(t, "observe from the cut on", err, nil)
+			runtest.WantError(t, "observe from the cut on", err, nil)
 			done <- slices.DeleteFunc(append(first, rest...), func(s string) bool { return s[0] == '"' || s == "gap" })
 		}()
 	}
 	for n := range turns { // no watcher keeps a turn waiting
-		harness.Equal(t, "end", b.RunTurn(id, events.TurnID(fmt.Sprint("t", n)), harness.Text("go")).End, events.EndFinished)
+		runtest.Equal(t, "end", b.RunTurn(id, events.TurnID(fmt.Sprint("t", n)), harness.Text("go")).End, events.EndFinished)
 	}
 	b.CommitUnchecked(id, &events.SessionClosed{})
 	last := b.LastSeq(id)
@@ -211,6 +212,6 @@ func TestObserveMany(t *testing.T) {
 	}
 	close(step)
 	for range watchers {
-		harness.EqualLists(t, "seen", harness.Receive(b, "seen", done), harness.Seqs(1, last))
+		runtest.EqualLists(t, "seen", harness.Receive(b, "seen", done), harness.Seqs(1, last))
 	}
 }

@@ -50,9 +50,9 @@ func TestParentCycle(t *testing.T) {
 			ID: events.CommitID("open-" + id), Session: id, At: 1, Actor: events.Actor{Kind: events.ActorClient, ID: "c"},
 			Events: []events.Event{events.Of("", &events.SessionOpened{Parent: parent, Relation: events.RelationChild, Config: events.Config{Provider: "scripted", Model: "m"}})},
 		}, 0)
-		harness.WantError(t, "open", err, nil)
+		runtest.WantError(t, "open", err, nil)
 	}
-	harness.Equal(t, "end", b.RunTurn("a", "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn("a", "t1", harness.Text("go")).End, events.EndFinished)
 	last := map[events.SessionID]events.Seq{}
 	b.AwaitPolling("quiet", func() bool {
 		silent := true
@@ -65,5 +65,5 @@ func TestParentCycle(t *testing.T) {
 	if last["a"]+last["b"] > 20 {
 		t.Errorf("commits: got %v, want a few", last)
 	}
-	harness.Equal(t, "b", b.StateOf("b").Status, projector.StatusOpen)
+	runtest.Equal(t, "b", b.StateOf("b").Status, projector.StatusOpen)
 }

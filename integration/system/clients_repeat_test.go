@@ -68,7 +68,7 @@ func TestServiceCopiesAtOnce(t *testing.T) {
 	copies(t, on, operation.Create.Name, api.Request{}, &api.CreateArgs{Request: api.CreateRequest{ID: "s1", Nodes: harness.UserMessages(texts...)}})
 	v, err := c.View(ctx, "s1")
 	runtest.NoError(t, err)
-	harness.Equal(t, "messages", len(v.Messages), len(texts))
+	runtest.Equal(t, "messages", len(v.Messages), len(texts))
 
 	last := func() events.Seq {
 		s, err := c.State(ctx, "s1")
@@ -100,7 +100,7 @@ func TestServiceCopiesAtOnce(t *testing.T) {
 		{operation.Complete.Name, &operation.CompleteArgs{Request: plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "x")}}, Source: "me"}},
 	} {
 		copies(t, on, step.op, api.Request{Session: "s1", Since: since}, step.in)
-		harness.Equal(t, string(step.op)+": last sequence", last(), since+events.Seq(i)+1)
+		runtest.Equal(t, string(step.op)+": last sequence", last(), since+events.Seq(i)+1)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestClientLargeBodies(t *testing.T) {
 	runtest.NoError(t, err)
 	for e, err := range on.Log().Read(ctx, id, 1) {
 		runtest.NoError(t, err)
-		harness.Equal(t, "actor of what the client asked for", e.Commit.Actor, events.Actor{Kind: events.ActorClient, ID: "ide"})
+		runtest.Equal(t, "actor of what the client asked for", e.Commit.Actor, events.Actor{Kind: events.ActorClient, ID: "ide"})
 	}
 	large := strings.Repeat("0123456789", 100<<10)
 	_, err = c.Inject(ctx, id, api.InjectRequest{Parts: []events.Part{harness.Text(large)}})
@@ -133,5 +133,5 @@ func TestClientLargeBodies(t *testing.T) {
 	runtest.NoError(t, err)
 	a, err := c.AssembledTurn(ctx, id, r.ID)
 	runtest.NoError(t, err)
-	harness.Equal(t, "size of what the model read", len(a.Output.RawText), len("you said ")+len(large))
+	runtest.Equal(t, "size of what the model read", len(a.Output.RawText), len("you said ")+len(large))
 }

@@ -87,7 +87,7 @@ func TestSmokeServiceHTTP(t *testing.T) {
 		n, _ := serving(t, on)
 		d := (&harness.System{T: t, Ctx: t.Context(), Bus: on, Host: n.Host()}).ServeHTTP(httpapi.Config{})
 		c, err := overWeb(on, d.URL, "admin"+harness.TokenSecret)
-		harness.WantError(t, "client", err, nil)
+		runtest.WantError(t, "client", err, nil)
 		t.Cleanup(c.web.client.CloseIdleConnections)
 		return servicetest.Started{Service: c, Caller: "admin"}
 	})
@@ -131,26 +131,26 @@ func TestServiceDiscovered(t *testing.T) {
 		runtest.NoError(t, err)
 	}
 	_, err := c.Create(harness.Context(t), api.CreateRequest{ID: "s0"})
-	harness.WantError(t, "create again", err, api.ErrExists)
+	runtest.WantError(t, "create again", err, api.ErrExists)
 	requests, answered, refused := 0, int64(0), int64(0)
 	workers := make(map[string]bool)
 	for _, s := range harness.StatsOf(t, on, 2) {
-		harness.Equal(t, "name", s.Name, "lash-api")
+		runtest.Equal(t, "name", s.Name, "lash-api")
 		workers[s.Metadata["worker"]] = true
 		for _, e := range s.Endpoints {
 			if e.Name != "create" {
 				continue
 			}
-			harness.Equal(t, "subject", e.Subject, "lash.api.create")
+			runtest.Equal(t, "subject", e.Subject, "lash.api.create")
 			var own bus.OperationStats
 			runtest.NoError(t, json.Unmarshal(e.Data, &own))
 			requests, answered, refused = requests+e.NumRequests, answered+own.Answered, refused+own.Errors["session_exists"]
 		}
 	}
-	harness.Equal(t, "instances", len(workers), 2)
-	harness.Equal(t, "requests", requests, 6)
-	harness.Equal(t, "answered", answered, 6)
-	harness.Equal(t, "refused", refused, 1)
+	runtest.Equal(t, "instances", len(workers), 2)
+	runtest.Equal(t, "requests", requests, 6)
+	runtest.Equal(t, "answered", answered, 6)
+	runtest.Equal(t, "refused", refused, 1)
 }
 
 // TestServiceSurvivesKill kills one of two nodes while requests run.
@@ -176,9 +176,9 @@ func TestServiceSurvivesKill(t *testing.T) {
 	}
 	v, err := c.View(ctx, id)
 	runtest.NoError(t, err)
-	harness.Equal(t, "messages", len(v.Messages), n)
+	runtest.Equal(t, "messages", len(v.Messages), n)
 	for i, m := range v.Messages {
-		harness.Equal(t, "message", m.Text(), fmt.Sprintf("m%d", i))
+		runtest.Equal(t, "message", m.Text(), fmt.Sprintf("m%d", i))
 	}
 }
 
@@ -205,8 +205,8 @@ func TestServiceWithoutNodes(t *testing.T) {
 	records, err := s.Records()
 	runtest.NoError(t, err)
 	r, err := c.Await(ctx, id, records[0].ID)
-	harness.WantError(t, "await of what has ended", err, nil)
-	harness.Equal(t, "text", r.Text, "you said x")
+	runtest.WantError(t, "await of what has ended", err, nil)
+	runtest.Equal(t, "text", r.Text, "you said x")
 	bustest.Eventually(t, "no responder for an inject, without a doubt", func() bool { // another error where the time ends in the middle of a try
 		short, cancel := context.WithTimeout(ctx, 2*time.Second) // several tries
 		defer cancel()

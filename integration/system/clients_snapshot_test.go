@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -29,20 +30,20 @@ func TestSmokeSnapshotOverHTTP(t *testing.T) {
 		}
 		id := b.Open(api.CreateRequest{Nodes: nodes, Labels: map[string]string{"k": "v"}})
 		got := d.Send("reader", "GET", "/v1/sessions/"+string(id)+"/snapshot", "")
-		harness.Equal(t, "status", got.Status, 200)
-		harness.Equal(t, "it has more than other requests may", len(got.Body) > 1<<20, count == 200)
+		runtest.Equal(t, "status", got.Status, 200)
+		runtest.Equal(t, "it has more than other requests may", len(got.Body) > 1<<20, count == 200)
 		var snapshot struct{ Segments [][]byte }
-		harness.WantError(t, "snapshot", json.Unmarshal(got.Body, &snapshot), nil)
-		harness.Equal(t, "it has segments", len(snapshot.Segments) > 0, count >= 64)
-		harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil) // the snapshot is of before
+		runtest.WantError(t, "snapshot", json.Unmarshal(got.Body, &snapshot), nil)
+		runtest.Equal(t, "it has segments", len(snapshot.Segments) > 0, count >= 64)
+		runtest.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil) // the snapshot is of before
 		again := d.Send("reader", "GET", "/v1/sessions/"+string(id)+"/snapshot", "")
-		harness.Equal(t, "a later snapshot is another one", bytes.Equal(got.Body, again.Body), false)
+		runtest.Equal(t, "a later snapshot is another one", bytes.Equal(got.Body, again.Body), false)
 
 		copied := events.SessionID(fmt.Sprintf("copy-%d", count))
 		body := fmt.Sprintf(`{"id":%q,"start":"snapshot","snapshot":%s}`, copied, got.Body)
-		harness.Equal(t, "status of one who may not configure", d.Send("plain", "POST", "/v1/sessions", body).Status, map[int]int{2: 403, 200: 413}[count])
-		harness.Equal(t, "status of a copy", d.Send("admin", "POST", "/v1/sessions", body).Status, 201)
-		harness.EqualLists(t, "messages of the copy", b.Messages(copied), b.Messages(id))
+		runtest.Equal(t, "status of one who may not configure", d.Send("plain", "POST", "/v1/sessions", body).Status, map[int]int{2: 403, 200: 413}[count])
+		runtest.Equal(t, "status of a copy", d.Send("admin", "POST", "/v1/sessions", body).Status, 201)
+		runtest.EqualLists(t, "messages of the copy", b.Messages(copied), b.Messages(id))
 		d.Want(404, "GET", "/v1/sessions/nosuch/snapshot", "")
 	}
 }
@@ -77,7 +78,7 @@ func TestSnapshotOfPlugins(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "the copy has the large message", b.CallResult(id, "k"), "true")
-	harness.EqualLists(t, "messages of the other one", b.Messages("copy-other"), b.Messages(other))
-	harness.Equal(t, "first message of its own", b.Messages("copy-own")[0], "user go")
+	runtest.Equal(t, "the copy has the large message", b.CallResult(id, "k"), "true")
+	runtest.EqualLists(t, "messages of the other one", b.Messages("copy-other"), b.Messages(other))
+	runtest.Equal(t, "first message of its own", b.Messages("copy-own")[0], "user go")
 }

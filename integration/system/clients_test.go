@@ -178,16 +178,16 @@ func checkTyped(t *testing.T, on *bus.Bus, id events.SessionID, list []*typist, 
 	for _, y := range list {
 		cuts += y.wire.cuts.Load()
 		for i := range typed {
-			harness.Equal(t, "requests", times[fmt.Sprintf("turn.requested %s-t%d", y.name, i)], 1)
-			harness.Equal(t, "ends", times[fmt.Sprintf("turn.completed %s-t%d", y.name, i)], 1)
-			harness.Equal(t, "inputs", times[fmt.Sprintf("input %s-i%d", y.name, i)], 1)
-			harness.Equal(t, "times that an input was taken", times[fmt.Sprintf("taken %s-i%d", y.name, i)], 1)
-			harness.Equal(t, "messages of an input", times[fmt.Sprintf("said %s-i%d", y.name, i)], 1)
-			harness.Equal(t, "messages of a turn", times[fmt.Sprintf("said %s-t%d", y.name, i)], 1)
+			runtest.Equal(t, "requests", times[fmt.Sprintf("turn.requested %s-t%d", y.name, i)], 1)
+			runtest.Equal(t, "ends", times[fmt.Sprintf("turn.completed %s-t%d", y.name, i)], 1)
+			runtest.Equal(t, "inputs", times[fmt.Sprintf("input %s-i%d", y.name, i)], 1)
+			runtest.Equal(t, "times that an input was taken", times[fmt.Sprintf("taken %s-i%d", y.name, i)], 1)
+			runtest.Equal(t, "messages of an input", times[fmt.Sprintf("said %s-i%d", y.name, i)], 1)
+			runtest.Equal(t, "messages of a turn", times[fmt.Sprintf("said %s-t%d", y.name, i)], 1)
 		}
 	}
-	harness.Equal(t, "changes of the configuration", times["configured"], len(list)*typed)
-	harness.Equal(t, "what they add up to", state.Config.MaxOutputTokens, int64(len(list)*typed))
+	runtest.Equal(t, "changes of the configuration", times["configured"], len(list)*typed)
+	runtest.Equal(t, "what they add up to", state.Config.MaxOutputTokens, int64(len(list)*typed))
 	if cuts < 10 {
 		t.Errorf("cuts of connections: got %d, want many", cuts)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -24,33 +25,33 @@ func TestTurnStream(t *testing.T) {
 		"llm_request", "text_delta", "llm_response", "token_usage", "tool_call_start", "tool_call",
 		"llm_request", "text_delta", "llm_response", "token_usage", "turn_outcome", "done",
 	}
-	harness.EqualLists(t, "events", tags, want)
-	harness.Equal(t, "shown", shown, "Let me see.Three.")
+	runtest.EqualLists(t, "events", tags, want)
+	runtest.Equal(t, "shown", shown, "Let me see.Three.")
 
 	again, _ := harness.EventNames(b.TurnEvents(b.OtherHost(), id, "t1", nil)) // the same request attaches
-	harness.EqualLists(t, "events of the turn that has ended", again, want)
+	runtest.EqualLists(t, "events of the turn that has ended", again, want)
 	_, other, err := b.OtherHost().StartTurnStream(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("other")}}})
 	if err == nil {
 		for _, err = range other {
 		}
 	}
-	harness.WantError(t, "the same id with other input", err, api.ErrDifferent)
+	runtest.WantError(t, "the same id with other input", err, api.ErrDifferent)
 
 	got, err := b.AssembledTurn(b.Ctx, id, "t1")
-	harness.WantError(t, "assemble", err, nil)
-	harness.Equal(t, "outcome", got.Outcome, api.TurnOutcome{Type: api.OutcomeAssistantMessage, Text: "Three."})
-	harness.Equal(t, "output", got.Output, api.AssistantOutput{SafeText: "Three.", RawText: "Three.", State: api.OutputUsable})
-	harness.Equal(t, "usage", got.Usage, api.TokenUsage{Input: 20, Output: 10})
-	harness.Equal(t, "had tool calls", got.HadToolCalls, true)
-	harness.Equal(t, "errors", len(got.Errors), 0)
-	harness.Equal(t, "end", got.Seq, b.LastSeq(id))
+	runtest.WantError(t, "assemble", err, nil)
+	runtest.Equal(t, "outcome", got.Outcome, api.TurnOutcome{Type: api.OutcomeAssistantMessage, Text: "Three."})
+	runtest.Equal(t, "output", got.Output, api.AssistantOutput{SafeText: "Three.", RawText: "Three.", State: api.OutputUsable})
+	runtest.Equal(t, "usage", got.Usage, api.TokenUsage{Input: 20, Output: 10})
+	runtest.Equal(t, "had tool calls", got.HadToolCalls, true)
+	runtest.Equal(t, "errors", len(got.Errors), 0)
+	runtest.Equal(t, "end", got.Seq, b.LastSeq(id))
 	var calls []string
 	for _, c := range got.ToolCalls {
 		calls = append(calls, fmt.Sprintf("%s:%s%s=%s", c.CallID, c.Tool, c.Args, c.Output))
 	}
-	harness.EqualLists(t, "tool calls", calls, []string{`k1:add{"A":1,"B":2}=3`})
+	runtest.EqualLists(t, "tool calls", calls, []string{`k1:add{"A":1,"B":2}=3`})
 	_, err = b.AssembledTurn(b.Ctx, id, "t9")
-	harness.WantError(t, "assemble another", err, api.ErrUnknownTurn)
+	runtest.WantError(t, "assemble another", err, api.ErrUnknownTurn)
 }
 
 func TestTurnStreamLarge(t *testing.T) {
@@ -59,10 +60,10 @@ func TestTurnStreamLarge(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text(large)))
 	id := b.Open(api.CreateRequest{})
 	_, shown := harness.EventNames(b.TurnEvents(b.Host, id, "t1", nil))
-	harness.Equal(t, "shown, though its body is in a blob", shown == large, true)
+	runtest.Equal(t, "shown, though its body is in a blob", shown == large, true)
 	got, err := b.AssembledTurn(b.Ctx, id, "t1")
-	harness.WantError(t, "assemble", err, nil)
-	harness.Equal(t, "assembled", got.Output.RawText == large, true)
+	runtest.WantError(t, "assemble", err, nil)
+	runtest.Equal(t, "assembled", got.Output.RawText == large, true)
 }
 
 func TestTurnStreamRetry(t *testing.T) {
@@ -87,13 +88,13 @@ func TestTurnStreamRetry(t *testing.T) {
 		}
 	})
 	tags, text := harness.EventNames(list)
-	harness.EqualLists(t, "events", tags, []string{
+	runtest.EqualLists(t, "events", tags, []string{
 		"llm_request", "text_delta", "model_attempt_reset", "retry_status", "text_delta", "model_attempt_reset", "retry_status",
 		"text_delta", "llm_response", "token_usage", "turn_outcome", "done",
 	})
-	harness.Equal(t, "shown", text, "Bye")
-	harness.Equal(t, "reason", list[3].Reason, "server (HTTP 503): busy")
-	harness.Equal(t, "second failure", list[6].Attempt, 2)
+	runtest.Equal(t, "shown", text, "Bye")
+	runtest.Equal(t, "reason", list[3].Reason, "server (HTTP 503): busy")
+	runtest.Equal(t, "second failure", list[6].Attempt, 2)
 }
 
 func TestTurnStreamDropped(t *testing.T) {
@@ -101,13 +102,13 @@ func TestTurnStreamDropped(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
 	id := b.Open(api.CreateRequest{})
 	_, stream, err := b.StartTurnStream(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
-	harness.WantError(t, "start turn", err, nil)
+	runtest.WantError(t, "start turn", err, nil)
 	for _, err := range stream {
-		harness.WantError(t, "stream", err, nil)
+		runtest.WantError(t, "stream", err, nil)
 		break
 	}
 	_, _, err = b.StartTurnStream(b.Ctx, id, api.TurnRequest{ID: "t2", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
-	harness.WantError(t, "start turn", err, nil)
-	harness.Equal(t, "end of a dropped one", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "end of one that nobody watched", b.AwaitTurn(id, "t2").End, events.EndFinished)
+	runtest.WantError(t, "start turn", err, nil)
+	runtest.Equal(t, "end of a dropped one", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end of one that nobody watched", b.AwaitTurn(id, "t2").End, events.EndFinished)
 }

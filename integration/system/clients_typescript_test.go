@@ -23,9 +23,9 @@ func TestTypeScript(t *testing.T) {
 	b.StartNode((&harness.Approver{}).Factory(events.EffectsNonIdempotent))
 	d := b.ServeHTTP(httpapi.Config{})
 	dir := t.TempDir()
-	harness.WantError(t, "copy", os.CopyFS(dir, os.DirFS("testdata/typescript")), nil)
-	harness.WantError(t, "modules", os.Symlink(modules, filepath.Join(dir, "node_modules")), nil)
-	harness.WantError(t, "document", os.WriteFile(filepath.Join(dir, "openapi.json"), d.Send("", http.MethodGet, "/v1/openapi.json", "").Body, 0o600), nil)
+	runtest.WantError(t, "copy", os.CopyFS(dir, os.DirFS("testdata/typescript")), nil)
+	runtest.WantError(t, "modules", os.Symlink(modules, filepath.Join(dir, "node_modules")), nil)
+	runtest.WantError(t, "document", os.WriteFile(filepath.Join(dir, "openapi.json"), d.Send("", http.MethodGet, "/v1/openapi.json", "").Body, 0o600), nil)
 	run := func(name string, args ...string) []byte {
 		t.Helper()
 		cmd := exec.CommandContext(b.Ctx, name, args...)
@@ -41,6 +41,6 @@ func TestTypeScript(t *testing.T) {
 	run(filepath.Join(bin, "redocly"), "lint", "--extends=recommended", "openapi.json")
 	run(filepath.Join(bin, "openapi-typescript"), "openapi.json", "-o", "lash.ts")
 	run(filepath.Join(bin, "tsc"), "-p", ".")
-	harness.Equal(t, "what the client saw", strings.TrimSpace(string(run("node", "out/drive.js", d.URL, "writer"+harness.TokenSecret))),
+	runtest.Equal(t, "what the client saw", strings.TrimSpace(string(run("node", "out/drive.js", d.URL, "writer"+harness.TokenSecret))),
 		`{"outcome":{"type":"assistant_message","text":"3"},"tools":["add"],"roles":["user","assistant","user","assistant"],"seq":true,"approved":true,"refused":"no_session"}`)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -63,7 +64,7 @@ func (p *pair) claims(id events.TurnID) (list []events.WorkerID) {
 func (p *pair) audited(turns int) (map[string][]string, totals) {
 	p.T.Helper()
 	lines, err := os.ReadFile(p.journal)
-	harness.WantError(p.T, "journal", err, nil)
+	runtest.WantError(p.T, "journal", err, nil)
 	sum := auditAll(p.T, p.Bus, 1, turns, string(lines))
 	return linesOf(string(lines)), sum
 }
@@ -74,21 +75,21 @@ func TestNodeTerminated(t *testing.T) {
 	t.Parallel()
 	p := setupPair(t)
 	blocked := turn.ToolEffect(workloadTurn(0), 1, 0)
-	harness.Equal(t, "the tool of the call", calls[1][0], "once")
+	runtest.Equal(t, "the tool of the call", calls[1][0], "once")
 	node, first := p.start(blocked)
 	p.drive(1)
 	node.awaitLine(p.Ctx, "holds")
 	_, second := p.start("")
 	node.signal(syscall.SIGTERM)
 	node.awaitLine(p.Ctx, "drains")
-	harness.Equal(t, "turns that have ended", len(harness.Find[*events.TurnCompleted](p.System, workloadSession(0))), 0)
+	runtest.Equal(t, "turns that have ended", len(harness.Find[*events.TurnCompleted](p.System, workloadSession(0))), 0)
 	node.release()
 	node.exits(p.Ctx)
-	harness.WantError(t, "turn", harness.Receive(p.System, "turn", p.driven), nil)
-	harness.EqualLists(t, "claims", p.claims(workloadTurn(0)), []events.WorkerID{first, second})
+	runtest.WantError(t, "turn", harness.Receive(p.System, "turn", p.driven), nil)
+	runtest.EqualLists(t, "claims", p.claims(workloadTurn(0)), []events.WorkerID{first, second})
 	lines, sum := p.audited(1)
-	harness.Equal(t, "effects asked for again", sum.again, 0)
-	harness.Equal(t, "calls of unknown fate", sum.lost, 0)
+	runtest.Equal(t, "effects asked for again", sum.again, 0)
+	runtest.Equal(t, "calls of unknown fate", sum.lost, 0)
 	if ran := lines[string(workloadSession(0))+"/"+string(blocked)]; len(ran) != 1 || !strings.HasPrefix(ran[0], "1-") {
 		t.Errorf("runs of the call: got %v, want one, in the process that was told to end", ran)
 	}

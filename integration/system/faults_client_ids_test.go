@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -59,7 +60,7 @@ func TestClientIDsOfDerivedNames(t *testing.T) {
 		})
 	})
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{tools}})
-	harness.WantError(t, "plugins", err, nil)
+	runtest.WantError(t, "plugins", err, nil)
 	f.Join(workers.Config{Plugins: builder})
 	id := f.Open(api.CreateRequest{})
 	ids := derived()
@@ -71,7 +72,7 @@ func TestClientIDsOfDerivedNames(t *testing.T) {
 	f.AwaitUnqueued(id)
 	f.StartTurn(id, "t1", harness.Text("go"))
 	f.AwaitState(id, "question", harness.HasAsk)
-	harness.WantError(t, "resolve at", f.ResolveAt(f.Ctx, id, "t1/0/1", time.Now().Add(time.Second), events.ToolResult{Outcome: events.OutcomeSuccess, Text: "in time"}), nil)
+	runtest.WantError(t, "resolve at", f.ResolveAt(f.Ctx, id, "t1/0/1", time.Now().Add(time.Second), events.ToolResult{Outcome: events.OutcomeSuccess, Text: "in time"}), nil)
 	for n, name := range ids {
 		if n%2 == 1 {
 			f.StartTurn(id, events.TurnID(name), harness.Text("mine"))
@@ -79,29 +80,29 @@ func TestClientIDsOfDerivedNames(t *testing.T) {
 			t.Errorf("submit x%s: %v", name, err)
 		}
 		_, err := f.Inject(f.Ctx, id, api.InjectRequest{ID: events.InputID(name), Parts: []events.Part{harness.Text("mine too")}})
-		harness.WantError(t, "inject "+name, err, nil)
+		runtest.WantError(t, "inject "+name, err, nil)
 	}
-	harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
 	texts := make([]string, 2)
 	for _, r := range harness.ToolResults(f.System, id) {
 		texts[r.Call] = r.Text
 	}
-	harness.EqualLists(t, "results", texts, []string{"[failed] the call was not approved: no answer came in time", "in time"})
+	runtest.EqualLists(t, "results", texts, []string{"[failed] the call was not approved: no answer came in time", "in time"})
 	for n, name := range ids {
 		if n%2 == 0 {
 			name = "x" + name
 		}
-		harness.Equal(t, "end of "+name, f.AwaitTurn(id, events.TurnID(name)).End, events.EndFinished)
+		runtest.Equal(t, "end of "+name, f.AwaitTurn(id, events.TurnID(name)).End, events.EndFinished)
 	}
 	f.AwaitUnqueued(id)
 	before := f.StateOf(id).Turns
 	f.StartMonitorOf(id, events.MonitorSpec{ID: "m", Command: "echo one; sleep 1000", Persistent: true})
 	f.AwaitState(id, "turn for the monitor's line", func(s *projector.State) bool { return s.Turns == before+1 && s.Turn() == nil })
 	list := f.Messages(id)
-	harness.EqualLists(t, "last messages", list[len(list)-2:], []string{`user Monitor event "m": one`, "assistant done"})
+	runtest.EqualLists(t, "last messages", list[len(list)-2:], []string{`user Monitor event "m": one`, "assistant done"})
 	for _, name := range ids {
 		_, err := f.StateOf(id).Settled(events.InputID(name))
-		harness.WantError(t, "settled", err, nil)
+		runtest.WantError(t, "settled", err, nil)
 	}
 	harness.VerifyHistory(t, f.Bus, id)
 }
@@ -123,14 +124,14 @@ func TestClientIDFollowOn(t *testing.T) {
 			b.StartNode(harness.FrameSwitcher(func() { submit(b, id) }))
 			b.Open(api.CreateRequest{ID: id})
 			b.StartTurn(id, "t1", harness.Text("go"))
-			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndSwitched)
+			runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndSwitched)
 			b.AwaitState(id, "three turns", func(s *projector.State) bool { return s.Turns == 3 && s.Turn() == nil })
 			var texts []string
 			for _, p := range harness.Find[*events.TurnRequested](b, id) {
 				texts = append(texts, p.Input.Parts[0].Text)
 			}
 			slices.Sort(texts)
-			harness.EqualLists(t, "requests", texts, []string{"go", "mine", "the rest"})
+			runtest.EqualLists(t, "requests", texts, []string{"go", "mine", "the rest"})
 			harness.VerifyHistory(t, b.Bus, id)
 		})
 	}

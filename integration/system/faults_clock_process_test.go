@@ -25,10 +25,10 @@ const (
 func TestChildClocked(t *testing.T) {
 	servers := os.Getenv(clockedServers)
 	journal, err := os.OpenFile(os.Getenv(clockedJournal), os.O_APPEND|os.O_WRONLY, 0o600)
-	harness.WantError(t, "journal", err, nil)
+	runtest.WantError(t, "journal", err, nil)
 	defer journal.Close() //nolint:errcheck // it was only appended to
 	round, err := strconv.Atoi(os.Getenv(clockedRound))
-	harness.WantError(t, "round", err, nil)
+	runtest.WantError(t, "round", err, nil)
 	b, err := bus.Open(harness.Context(t), bus.Config{URL: servers, Replicas: 3, Timeout: time.Second})
 	runtest.NoError(t, err)
 	defer b.Close()

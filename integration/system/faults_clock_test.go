@@ -56,7 +56,7 @@ func setupClocked(t *testing.T) *clocked {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
 	f.ctx = ctx
-	harness.WantError(t, "journal", os.WriteFile(f.journal, nil, 0o600), nil)
+	runtest.WantError(t, "journal", os.WriteFile(f.journal, nil, 0o600), nil)
 	var dirs [3]string
 	for i := range f.server {
 		f.server[i], dirs[i] = newClock(t), filepath.Join(dir, strconv.Itoa(i))
@@ -126,7 +126,7 @@ func TestClockJumps(t *testing.T) {
 	runtest.NoError(t, err)
 	for i := range timers {
 		_, err := h.Create(f.ctx, api.CreateRequest{ID: timed(i)})
-		harness.WantError(t, "create", err, nil)
+		runtest.WantError(t, "create", err, nil)
 	}
 	ended, end := f.load(h)
 
@@ -200,12 +200,12 @@ func (f *clocked) awaitTimers(h *session.Host, n int, ahead time.Duration) {
 	at := time.Now().Add(ahead + 3*time.Second)
 	for i := range timers {
 		_, err := h.SubmitAt(f.ctx, timed(i), at, harness.TurnRequest(workloadTurn(n), "in time"))
-		harness.WantError(f.t, "submit", err, nil)
+		runtest.WantError(f.t, "submit", err, nil)
 	}
 	for i := range timers {
 		r, err := h.Await(f.ctx, timed(i), workloadTurn(n))
-		harness.WantError(f.t, "timer's turn", err, nil)
-		harness.Equal(f.t, "end of the timer's turn", r.End, events.EndFinished)
+		runtest.WantError(f.t, "timer's turn", err, nil)
+		runtest.Equal(f.t, "end of the timer's turn", r.End, events.EndFinished)
 		if remaining := time.Until(at) - ahead; remaining > 0 {
 			f.t.Errorf("timer of %s: it fired %v early", timed(i), remaining)
 		}
@@ -217,7 +217,7 @@ func (f *clocked) awaitTimers(h *session.Host, n int, ahead time.Duration) {
 func (f *clocked) audit(b *bus.Bus, turns int) {
 	f.t.Helper()
 	journal, err := os.ReadFile(f.journal)
-	harness.WantError(f.t, "journal", err, nil)
+	runtest.WantError(f.t, "journal", err, nil)
 	lines := linesOf(string(journal))
 	var sum totals
 	for i := range lossSessions {
@@ -241,7 +241,7 @@ func (f *clocked) apart(b *bus.Bus) (least, most time.Duration) {
 	f.t.Helper()
 	for i := range lossSessions {
 		for e, err := range b.Log().Read(f.ctx, workloadSession(i), 1) {
-			harness.WantError(f.t, "read", err, nil)
+			runtest.WantError(f.t, "read", err, nil)
 			ahead := time.Until(e.Commit.At.Time())
 			least, most = min(least, ahead), max(most, ahead)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -38,10 +39,10 @@ func TestPartitionTurns(t *testing.T) { // alone: elections of starved servers t
 	all := p.open()
 	p.awaitReplicas(ctx, all)
 	h, err := session.New(session.Config{Bus: all, Plugins: session.NoPlugins()})
-	harness.WantError(t, "host", err, nil)
+	runtest.WantError(t, "host", err, nil)
 	id := workloadSession(0)
 	_, err = h.Create(ctx, api.CreateRequest{ID: id})
-	harness.WantError(t, "create", err, nil)
+	runtest.WantError(t, "create", err, nil)
 	isolated := p.leader(ctx, all, id)
 	p.only = []int{(isolated + 1) % 3, (isolated + 2) % 3} // of the client and the test
 	sum := underLoss(t, p, 0, func(ctx context.Context, l *loss) {

@@ -75,7 +75,7 @@ func TestPartition(t *testing.T) {
 		messages[nodes[i].Message.Text()]++
 	}
 	for text, want := range map[string]int{"before": 1, "before too": 1, "together": 1, "after": 1} {
-		harness.Equal(t, text, messages[text], want)
+		runtest.Equal(t, text, messages[text], want)
 	}
 	if messages["alone"] > 1 {
 		t.Errorf("what was not acknowledged: got it %d times", messages["alone"])

@@ -15,7 +15,6 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/turn"
@@ -68,7 +67,7 @@ func TestColdServerKilled(t *testing.T) {
 	runtest.NoError(t, err)
 	b := bustest.Open(t, bustest.Server(t, busembed.Config{StoreDir: filepath.Join(store, "nats")}))
 	auditAll(t, b, killSessions, killTurns, string(journal))
-	harness.Equal(t, "sessions that went cold", archivedOf(t, b), killSessions)
+	runtest.Equal(t, "sessions that went cold", archivedOf(t, b), killSessions)
 }
 
 // awaitAllCold waits, between turns, until every session has been cold.

@@ -38,7 +38,7 @@ func auditSession(t *testing.T, b *bus.Bus, id events.SessionID, turns int, line
 	for entry, err := range b.Log().Read(harness.Context(t), id, 1) {
 		runtest.NoError(t, err)
 		found, err := follow.Verify(harness.Context(t), b, v, entry)
-		harness.WantError(t, "verify", err, nil)
+		runtest.WantError(t, "verify", err, nil)
 		for _, violation := range found {
 			t.Errorf("%s: %+v", id, violation)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -92,7 +93,7 @@ func TestOrderOfLog(t *testing.T) {
 		}
 		all.Wait()
 		for n := range clients {
-			harness.WantError(s.T, "client", errs[n], nil)
+			runtest.WantError(s.T, "client", errs[n], nil)
 		}
 		s.AwaitPolling("the ends of all turns", func() bool { return s.turnsEnded(sessions) == sessions*turns })
 		for _, c := range processes {
@@ -124,7 +125,7 @@ func (s *site) inOrder(id events.SessionID, turns int, lists []orders) {
 	var requested, started []events.TurnID
 	at := make(map[events.TurnID]events.Seq)
 	for e, err := range s.Bus.Log().Read(s.Ctx, id, 1) {
-		harness.WantError(s.T, "read", err, nil)
+		runtest.WantError(s.T, "read", err, nil)
 		for _, ev := range e.Commit.Events {
 			switch ev.Payload.(type) {
 			case *events.TurnRequested:
@@ -136,11 +137,11 @@ func (s *site) inOrder(id events.SessionID, turns int, lists []orders) {
 			}
 		}
 	}
-	harness.Equal(s.T, "requests", len(requested), turns)
-	harness.EqualLists(s.T, "starts of "+string(id), started, requested)
+	runtest.Equal(s.T, "requests", len(requested), turns)
+	runtest.EqualLists(s.T, "starts of "+string(id), started, requested)
 	for n, list := range lists {
 		for i, got := range list[id] {
-			harness.Equal(s.T, fmt.Sprintf("sequence that client %d was told of %s", n, got.turn), got.seq, at[got.turn])
+			runtest.Equal(s.T, fmt.Sprintf("sequence that client %d was told of %s", n, got.turn), got.seq, at[got.turn])
 			if i > 0 && got.seq <= list[id][i-1].seq {
 				s.T.Errorf("client %d: got %s in front of %s, which was answered first", n, got.turn, list[id][i-1].turn)
 			}

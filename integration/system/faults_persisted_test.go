@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -68,7 +69,7 @@ func TestChangesWaitForPlugins(t *testing.T) {
 	b.Host = n.Host()
 	id := b.Open(api.CreateRequest{})
 	for i := range session.MaxUntold {
-		harness.WantError(t, "change", b.SetModel(id, fmt.Sprint("m", i)), nil)
+		runtest.WantError(t, "change", b.SetModel(id, fmt.Sprint("m", i)), nil)
 	}
 	limit := new(api.LimitError)
 	if err := b.SetModel(id, "more"); !errors.As(err, &limit) || limit.Limit != session.MaxUntold {
@@ -79,7 +80,7 @@ func TestChangesWaitForPlugins(t *testing.T) {
 		bustest.Receive(t, "a notice", n.notified)
 	}
 	b.AwaitState(id, "that plugins were notified", harness.AllNotified)
-	harness.WantError(t, "change after it", b.SetModel(id, "more"), nil)
+	runtest.WantError(t, "change after it", b.SetModel(id, "more"), nil)
 	bustest.Receive(t, "its notice", n.notified)
 }
 
@@ -106,7 +107,7 @@ func TestPersistedHookRunsAfterDeath(t *testing.T) {
 			return "t1"
 		},
 		"config": func(b *harness.System, id events.SessionID) string {
-			harness.WantError(b.T, "configure", b.SetModel(id, "m1"), nil)
+			runtest.WantError(b.T, "configure", b.SetModel(id, "m1"), nil)
 			return "m0 to m1"
 		},
 	} {
@@ -123,12 +124,12 @@ func TestPersistedHookRunsAfterDeath(t *testing.T) {
 			"no_wake": func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
 				killed.kill()
 				stream, err := harness.JetStreamOf(b.Bus).Stream(b.Ctx, workStream)
-				harness.WantError(b.T, "work stream", err, nil)
-				harness.WantError(b.T, "purge", stream.Purge(b.Ctx), nil)
+				runtest.WantError(b.T, "work stream", err, nil)
+				runtest.WantError(b.T, "purge", stream.Purge(b.Ctx), nil)
 				return startNotified(b, false)
 			},
 			"closed": func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
-				harness.WantError(b.T, "close", b.CloseSession(b.Ctx, id, "done"), nil)
+				runtest.WantError(b.T, "close", b.CloseSession(b.Ctx, id, "done"), nil)
 				killed.kill()
 				return startNotified(b, false)
 			},
@@ -145,15 +146,15 @@ func TestPersistedHookRunsAfterDeath(t *testing.T) {
 				b.Host = killed.Host()
 				id := b.Open(api.CreateRequest{Config: events.Config{Model: "m0"}})
 				want := happen(b, id)
-				harness.Equal(t, "notified", harness.Receive(b, "a callback", killed.notified), want)
+				runtest.Equal(t, "notified", harness.Receive(b, "a callback", killed.notified), want)
 				b.Host = b.NewHost(b.Bus)
 				next := test(b, id, killed)
-				harness.Equal(t, "told by the next", harness.Receive(b, "the callback of the next node", next.notified), want)
+				runtest.Equal(t, "told by the next", harness.Receive(b, "the callback of the next node", next.notified), want)
 				b.AwaitState(id, "that all were told", harness.AllNotified)
 				tellers := told(b, id)
-				harness.Equal(t, "teller", tellers[0], next.ID())
+				runtest.Equal(t, "teller", tellers[0], next.ID())
 				b.AwaitUnqueued(id)
-				harness.Equal(t, "callbacks beside", len(next.notified), len(tellers)-1)
+				runtest.Equal(t, "callbacks beside", len(next.notified), len(tellers)-1)
 			})
 		}
 	}
@@ -168,15 +169,15 @@ func TestPersistedHookDelaysNoTurn(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	b.RunTurn(id, "t2", harness.Text("go"))
-	harness.Equal(t, "untold", len(b.StateOf(id).Unnotified), 2)
-	harness.Equal(t, "first callback", harness.Receive(b, "the first callback", n.notified), "t1")
-	harness.Equal(t, "callbacks beside the first", len(n.notified), 0)
+	runtest.Equal(t, "untold", len(b.StateOf(id).Unnotified), 2)
+	runtest.Equal(t, "first callback", harness.Receive(b, "the first callback", n.notified), "t1")
+	runtest.Equal(t, "callbacks beside the first", len(n.notified), 0)
 	close(n.free)
 	b.RunTurn(id, "t3", harness.Text("go"))
 	b.AwaitState(id, "that all were told", harness.AllNotified)
 	for _, want := range []string{"t2", "t3"} {
-		harness.Equal(t, "next callback", harness.Receive(b, "a callback", n.notified), want)
+		runtest.Equal(t, "next callback", harness.Receive(b, "a callback", n.notified), want)
 	}
-	harness.Equal(t, "callbacks beside these", len(n.notified), 0)
-	harness.Equal(t, "answers in the history", len(harness.Find[*events.TurnTold](b, id)), 3)
+	runtest.Equal(t, "callbacks beside these", len(n.notified), 0)
+	runtest.Equal(t, "answers in the history", len(harness.Find[*events.TurnTold](b, id)), 3)
 }

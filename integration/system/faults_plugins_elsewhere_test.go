@@ -52,7 +52,7 @@ func (s *site) startNode(version string, patience time.Duration, writes func(ctx
 			return &diary{version: version, writes: writes}, nil
 		}),
 	}})
-	harness.WantError(s.T, "plugins", err, nil)
+	runtest.WantError(s.T, "plugins", err, nil)
 	on := s.connect()
 	n, err := workers.NewNode(workers.Config{
 		Bus: on, Plugins: builder, Provider: "scripted", Patience: patience,
@@ -63,7 +63,7 @@ func (s *site) startNode(version string, patience time.Duration, writes func(ctx
 			return harness.Reply(harness.Text("done"))(ctx, req)
 		})},
 	})
-	harness.WantError(s.T, "node", err, nil)
+	runtest.WantError(s.T, "node", err, nil)
 	return n, s.ends(on, n)
 }
 
@@ -83,7 +83,7 @@ func (s *site) written() events.SessionID {
 	_, kill := s.startNode("2", time.Minute, page)
 	id := s.Open(api.CreateRequest{})
 	s.StartTurn(id, "t1", harness.Text("go"))
-	harness.Equal(s.T, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(s.T, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
 	s.AwaitUnqueued(id)
 	kill()
 	return id
@@ -91,14 +91,14 @@ func (s *site) written() events.SessionID {
 
 func (s *site) endsOn(id events.SessionID, turn events.TurnID, node *workers.Node) {
 	s.T.Helper()
-	harness.Equal(s.T, "end", s.AwaitTurn(id, turn).End, events.EndFinished)
+	runtest.Equal(s.T, "end", s.AwaitTurn(id, turn).End, events.EndFinished)
 	var last events.WorkerID
 	for _, ev := range s.History(id) {
 		if p, ok := ev.Payload.(*events.TurnStarted); ok && ev.Turn == turn {
 			last = p.Worker
 		}
 	}
-	harness.Equal(s.T, "worker", last, node.ID())
+	runtest.Equal(s.T, "worker", last, node.ID())
 	s.AwaitUnqueued(id)
 	harness.VerifyHistory(s.T, s.Bus, id)
 }
@@ -127,7 +127,7 @@ func TestPluginsElsewhere(t *testing.T) {
 			s.awaitNak()
 			node, _ := s.startNode("2", time.Minute, page)
 			s.endsOn(id, "t2", node)
-			harness.Equal(s.T, "attempts", s.AwaitTurn(id, "t2").Attempts, 2)
+			runtest.Equal(s.T, "attempts", s.AwaitTurn(id, "t2").Attempts, 2)
 		},
 		"blob_gone": func(s *site) {
 			id := s.written()
@@ -136,15 +136,15 @@ func TestPluginsElsewhere(t *testing.T) {
 			s.StartTurn(id, "t2", harness.Text("go"))
 			s.awaitNak()
 			put()
-			harness.Equal(s.T, "end", s.AwaitTurn(id, "t2").End, events.EndFinished)
+			runtest.Equal(s.T, "end", s.AwaitTurn(id, "t2").End, events.EndFinished)
 		},
 		"nowhere": func(s *site) {
 			id := s.written()
 			s.startNode("1", 2*time.Second, page)
 			s.StartTurn(id, "t2", harness.Text("go"))
 			record := s.AwaitTurn(id, "t2")
-			harness.Equal(s.T, "end", record.End, events.EndFailed)
-			harness.Equal(s.T, "code", record.Issue.Code, "plugin_build")
+			runtest.Equal(s.T, "end", record.End, events.EndFailed)
+			runtest.Equal(s.T, "code", record.Issue.Code, "plugin_build")
 			runtest.Contains(s.T, "message", record.Issue.Message, "the diary is of version 2")
 			node, _ := s.startNode("2", time.Minute, page)
 			s.StartTurn(id, "t3", harness.Text("go"))
@@ -156,11 +156,11 @@ func TestPluginsElsewhere(t *testing.T) {
 			s.startNode("2", 2*time.Second, page)
 			s.StartTurn(id, "t2", harness.Text("go"))
 			record := s.AwaitTurn(id, "t2")
-			harness.Equal(s.T, "end", record.End, events.EndFailed)
-			harness.Equal(s.T, "code", record.Issue.Code, "plugin_build")
+			runtest.Equal(s.T, "end", record.End, events.EndFailed)
+			runtest.Equal(s.T, "code", record.Issue.Code, "plugin_build")
 			put()
 			s.StartTurn(id, "t3", harness.Text("go"))
-			harness.Equal(s.T, "end", s.AwaitTurn(id, "t3").End, events.EndFinished)
+			runtest.Equal(s.T, "end", s.AwaitTurn(id, "t3").End, events.EndFinished)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,17 +180,17 @@ func (s *site) withoutBlobs(id events.SessionID) (put func()) {
 		}
 	}
 	body, err := s.Bus.Blob(s.Ctx, ref)
-	harness.WantError(s.T, "blob", err, nil)
+	runtest.WantError(s.T, "blob", err, nil)
 	if !json.Valid(body) {
 		s.T.Fatalf("blob: got %.40q, want the diary", body)
 	}
 	store, err := harness.JetStreamOf(s.Bus).ObjectStore(s.Ctx, "lash-blobs")
-	harness.WantError(s.T, "blobs", err, nil)
-	harness.WantError(s.T, "delete", store.Delete(s.Ctx, ref.Digest), nil)
+	runtest.WantError(s.T, "blobs", err, nil)
+	runtest.WantError(s.T, "delete", store.Delete(s.Ctx, ref.Digest), nil)
 	_, err = s.Bus.Blob(s.Ctx, ref)
-	harness.WantError(s.T, "read", err, bus.ErrNotFound)
+	runtest.WantError(s.T, "read", err, bus.ErrNotFound)
 	return func() {
 		_, err := s.Bus.PutBlob(s.Ctx, body)
-		harness.WantError(s.T, "put", err, nil)
+		runtest.WantError(s.T, "put", err, nil)
 	}
 }

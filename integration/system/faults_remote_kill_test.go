@@ -39,7 +39,7 @@ func (s *site) fatalNode(on *bus.Bus, role workers.Role, run func()) *workers.No
 		Bus: on, Roles: []workers.Role{role}, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(s.Model.Answer)}, Tools: fatal(run),
 		JobRetry: workers.JobRetry{Attempts: harness.DeadAttempts, Base: time.Millisecond, Max: time.Millisecond},
 	})
-	harness.WantError(s.T, "node", err, nil)
+	runtest.WantError(s.T, "node", err, nil)
 	return n
 }
 
@@ -47,9 +47,9 @@ func (s *site) fatalNode(on *bus.Bus, role workers.Role, run func()) *workers.No
 func TestChildRemoteCall(t *testing.T) {
 	cfg := childOf(t)
 	on, err := bus.Open(t.Context(), cfg.bus())
-	harness.WantError(t, "open", err, nil)
+	runtest.WantError(t, "open", err, nil)
 	s := &site{System: &harness.System{T: t, Ctx: t.Context(), Model: &harness.Model{T: t}}}
-	harness.WantError(t, "start", s.fatalNode(on, workers.RoleTool, func() { os.Exit(0) }).Start(t.Context()), nil)
+	runtest.WantError(t, "start", s.fatalNode(on, workers.RoleTool, func() { os.Exit(0) }).Start(t.Context()), nil)
 	<-t.Context().Done() // it never ends by itself
 }
 
@@ -75,14 +75,14 @@ func TestRemoteCallKillsNode(t *testing.T) {
 		})
 		defer processes.Wait()
 		defer stop()
-		harness.Equal(s.T, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+		runtest.Equal(s.T, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
 		results := harness.ToolResults(s.System, id)
-		harness.Equal(s.T, "results", len(results), 1)
-		harness.Equal(s.T, "outcome", results[0].Outcome, events.OutcomeFailure)
+		runtest.Equal(s.T, "results", len(results), 1)
+		runtest.Equal(s.T, "outcome", results[0].Outcome, events.OutcomeFailure)
 		if !strings.Contains(results[0].Text, "given up after 3 attempts") {
 			s.T.Errorf("result: got %q, want why it was given up", results[0].Text)
 		}
-		harness.Equal(s.T, "deaths", deaths.Load(), harness.DeadAttempts)
+		runtest.Equal(s.T, "deaths", deaths.Load(), harness.DeadAttempts)
 		harness.VerifyHistory(s.T, s.Bus, id)
 	})
 }
@@ -91,6 +91,6 @@ func TestRemoteCallKillsNode(t *testing.T) {
 func (s *site) child() string {
 	s.T.Helper()
 	text, err := json.Marshal(childConfig{URL: s.url, Replicas: s.replicas})
-	harness.WantError(s.T, "encode", err, nil)
+	runtest.WantError(s.T, "encode", err, nil)
 	return string(text)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -16,7 +17,7 @@ import (
 func (s *site) commitsBy(id events.SessionID, node string) (list []events.Entry) {
 	s.T.Helper()
 	for e, err := range s.Bus.Log().Read(s.Ctx, id, 1) {
-		harness.WantError(s.T, "read", err, nil)
+		runtest.WantError(s.T, "read", err, nil)
 		if e.Commit.Actor.ID == node {
 			list = append(list, e)
 		}
@@ -51,8 +52,8 @@ func TestWakeOwnerHangs(t *testing.T) {
 
 				c.signal(syscall.SIGSTOP)
 				w.start()
-				harness.Equal(t, "end", s.AwaitTurn(id, name).End, events.EndFinished)
-				harness.Equal(t, "attempts", s.AwaitTurn(id, name).Attempts, 2)
+				runtest.Equal(t, "end", s.AwaitTurn(id, name).End, events.EndFinished)
+				runtest.Equal(t, "attempts", s.AwaitTurn(id, name).Attempts, 2)
 				w.kills[0]()
 				c.release() // the result of the call is there when the process continues
 				c.signal(syscall.SIGCONT)
@@ -60,7 +61,7 @@ func TestWakeOwnerHangs(t *testing.T) {
 				last := s.LastSeq(id)
 				s.StartTurn(id, workloadTurn(1), harness.Text("do more"))
 				record := s.AwaitTurn(id, workloadTurn(1))
-				harness.Equal(t, "attempts of the next turn", record.Attempts, 1)
+				runtest.Equal(t, "attempts of the next turn", record.Attempts, 1)
 				for _, e := range s.commitsBy(id, node)[before:] {
 					if e.Seq <= last || slices.ContainsFunc(e.Commit.Events, func(ev events.Event) bool { return ev.Turn == name }) {
 						t.Errorf("commit %d of the frozen node: got %v, want none of what it ran", e.Seq, e.Commit.Events)
@@ -69,8 +70,8 @@ func TestWakeOwnerHangs(t *testing.T) {
 				s.AwaitUnqueued(id)
 				c.signal(syscall.SIGKILL)
 				sum := w.audit(1, 2)
-				harness.Equal(t, "takeovers", sum.takeovers, 1)
-				harness.Equal(t, "lost", sum.lost, tc.lost)
+				runtest.Equal(t, "takeovers", sum.takeovers, 1)
+				runtest.Equal(t, "lost", sum.lost, tc.lost)
 			})
 		})
 	}

@@ -25,7 +25,7 @@ func (s *site) appendWithoutWake(id events.SessionID, list ...events.Event) {
 		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()),
 		Actor: events.Actor{Kind: events.ActorSystem, ID: "dead"}, Events: list,
 	}, s.LastSeq(id))
-	harness.WantError(s.T, "append", err, nil)
+	runtest.WantError(s.T, "append", err, nil)
 }
 
 func workloadInput(turn events.TurnID) events.TurnInput {
@@ -51,12 +51,12 @@ func TestSmokeWakeLost(t *testing.T) {
 				s.appendWithoutWake(workloadSession(i), events.Of(workloadTurn(k), &events.TurnRequested{Input: workloadInput(workloadTurn(k))}))
 			}
 			for i := range sessions {
-				harness.Equal(s.T, "end", s.AwaitTurn(workloadSession(i), workloadTurn(k)).End, events.EndFinished)
+				runtest.Equal(s.T, "end", s.AwaitTurn(workloadSession(i), workloadTurn(k)).End, events.EndFinished)
 				s.AwaitUnqueued(workloadSession(i))
 			}
 			s.T.Logf("ended after %v", time.Since(began))
 		}
-		harness.Equal(s.T, "audit", w.audit(sessions, turns), totals{})
+		runtest.Equal(s.T, "audit", w.audit(sessions, turns), totals{})
 	})
 }
 
@@ -76,7 +76,7 @@ func TestWakeDoubled(t *testing.T) {
 			var all sync.WaitGroup
 			for n := range 10 {
 				all.Go(func() {
-					harness.WantError(s.T, "wake", s.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, hints[n%len(hints)]), nil)
+					runtest.WantError(s.T, "wake", s.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, hints[n%len(hints)]), nil)
 				})
 			}
 			all.Wait()
@@ -91,8 +91,8 @@ func TestWakeDoubled(t *testing.T) {
 			s.AwaitTurn(workloadSession(i), workloadTurn(turns-1))
 			s.AwaitUnqueued(workloadSession(i))
 		}
-		harness.Equal(s.T, "audit", w.audit(sessions, turns), totals{})
-		harness.Equal(s.T, "effects that ran again", again(), 0)
+		runtest.Equal(s.T, "audit", w.audit(sessions, turns), totals{})
+		runtest.Equal(s.T, "effects that ran again", again(), 0)
 	})
 }
 
@@ -129,9 +129,9 @@ func (s *site) acked() <-chan string {
 		default: // the test has seen enough
 		}
 	})
-	harness.WantError(s.T, "subscribe", err, nil)
+	runtest.WantError(s.T, "subscribe", err, nil)
 	s.T.Cleanup(func() { _ = sub.Unsubscribe() })
-	harness.WantError(s.T, "flush", s.Bus.Conn().Flush(), nil)
+	runtest.WantError(s.T, "flush", s.Bus.Conn().Flush(), nil)
 	return list
 }
 
@@ -157,7 +157,7 @@ func TestWakeElsewhere(t *testing.T) {
 				if hinted {
 					hint.Worker = first.ID()
 				}
-				harness.WantError(t, "wake", s.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, hint), nil)
+				runtest.WantError(t, "wake", s.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, hint), nil)
 				for signs, longest := make(map[string]int), 0; longest < 5; { // four take longer than the queue waits
 					select {
 					case handle := <-answers:
@@ -165,7 +165,7 @@ func TestWakeElsewhere(t *testing.T) {
 					case message := <-acked:
 						line, handle, _ := strings.Cut(message, " ")
 						if _, requested := signs[handle]; requested {
-							harness.Equal(t, "what is said of the second delivery", line, "+WPI")
+							runtest.Equal(t, "what is said of the second delivery", line, "+WPI")
 							signs[handle]++
 							longest = max(longest, signs[handle])
 						}
@@ -174,16 +174,16 @@ func TestWakeElsewhere(t *testing.T) {
 					}
 				}
 				turns, _ := second.Running()
-				harness.Equal(t, "turns of the second node", turns, 0)
+				runtest.Equal(t, "turns of the second node", turns, 0)
 				w.gate.open()
 				record := s.AwaitTurn(id, workloadTurn(0))
-				harness.Equal(t, "attempts", record.Attempts, 1)
+				runtest.Equal(t, "attempts", record.Attempts, 1)
 				s.AwaitUnqueued(id)
 				for _, e := range harness.Find[*events.TurnStarted](s.System, id) {
-					harness.Equal(t, "worker", e.Worker, first.ID())
+					runtest.Equal(t, "worker", e.Worker, first.ID())
 				}
-				harness.Equal(t, "audit", w.audit(1, 1), totals{})
-				harness.Equal(t, "effects that ran again", again(), 0)
+				runtest.Equal(t, "audit", w.audit(1, 1), totals{})
+				runtest.Equal(t, "effects that ran again", again(), 0)
 			})
 		})
 	}
@@ -202,9 +202,9 @@ func (s *site) acceptedWakes(worker events.WorkerID) <-chan string {
 			list <- question.Handle
 		}
 	})
-	harness.WantError(s.T, "subscribe", err, nil)
+	runtest.WantError(s.T, "subscribe", err, nil)
 	s.T.Cleanup(func() { _ = sub.Unsubscribe() })
-	harness.WantError(s.T, "flush", s.Bus.Conn().Flush(), nil)
+	runtest.WantError(s.T, "flush", s.Bus.Conn().Flush(), nil)
 	return list
 }
 
@@ -241,11 +241,11 @@ func TestWakeStaleAck(t *testing.T) {
 				s.StartTurn(id, workloadTurn(0), harness.Text("do it"))
 				stale := s.takeWake(id)
 				if tc.replaced {
-					harness.WantError(t, "wake", s.Bus.PublishWake(key, bus.WakeHint{}), nil)
+					runtest.WantError(t, "wake", s.Bus.PublishWake(key, bus.WakeHint{}), nil)
 				}
 				close(free)
 				w.awaitBlocked(1)
-				harness.WantError(t, "stale word", tc.acknowledge(stale), nil)
+				runtest.WantError(t, "stale word", tc.acknowledge(stale), nil)
 				if tc.killed {
 					w.kills[0]()
 					w.start()
@@ -253,12 +253,12 @@ func TestWakeStaleAck(t *testing.T) {
 					s.StartTurn(id, workloadTurn(1), harness.Text("do more"))
 				}
 				w.gate.open()
-				harness.Equal(t, "end", s.AwaitTurn(id, workloadTurn(0)).End, events.EndFinished)
+				runtest.Equal(t, "end", s.AwaitTurn(id, workloadTurn(0)).End, events.EndFinished)
 				s.StartTurn(id, workloadTurn(1), harness.Text("do more")) // a repeat, where it was submitted
 				s.StartTurn(busy, workloadTurn(1), harness.Text("do more"))
 				for k := range 2 {
-					harness.Equal(t, "end", s.AwaitTurn(id, workloadTurn(k)).End, events.EndFinished)
-					harness.Equal(t, "end", s.AwaitTurn(busy, workloadTurn(k)).End, events.EndFinished)
+					runtest.Equal(t, "end", s.AwaitTurn(id, workloadTurn(k)).End, events.EndFinished)
+					runtest.Equal(t, "end", s.AwaitTurn(busy, workloadTurn(k)).End, events.EndFinished)
 				}
 				s.AwaitUnqueued(id)
 				w.audit(2, 2)
@@ -276,9 +276,9 @@ func (s *site) repaired(id events.SessionID) <-chan struct{} {
 			list <- struct{}{}
 		}
 	})
-	harness.WantError(s.T, "subscribe", err, nil)
+	runtest.WantError(s.T, "subscribe", err, nil)
 	s.T.Cleanup(func() { _ = sub.Unsubscribe() })
-	harness.WantError(s.T, "flush", s.Bus.Conn().Flush(), nil)
+	runtest.WantError(s.T, "flush", s.Bus.Conn().Flush(), nil)
 	return list
 }
 
@@ -309,14 +309,14 @@ func (w *wakeFixture) busies(id events.SessionID) (free chan struct{}) {
 func (s *site) takeWake(id events.SessionID) (received *bus.Wake) {
 	s.T.Helper()
 	queue, err := s.Bus.Queue(s.Ctx, bus.ClassTurn)
-	harness.WantError(s.T, "join", err, nil)
+	runtest.WantError(s.T, "join", err, nil)
 	for received == nil && s.Ctx.Err() == nil {
 		_, err = queue.Fetch(s.Ctx, 1, time.Minute, func(w *bus.Wake) {
 			if w.Session == id {
 				received = w
 			}
 		})
-		harness.WantError(s.T, "fetch", err, nil)
+		runtest.WantError(s.T, "fetch", err, nil)
 	}
 	return received
 }

@@ -48,7 +48,7 @@ func (d *taps) Dial(network, address string) (net.Conn, error) {
 func (s *site) tap(before, after func()) *bus.Bus {
 	s.T.Helper()
 	b, err := bus.Open(s.Ctx, bus.Config{URL: s.url, Replicas: s.replicas, Options: []nats.Option{nats.SetCustomDialer(&taps{before, after})}})
-	harness.WantError(s.T, "open", err, nil)
+	runtest.WantError(s.T, "open", err, nil)
 	s.T.Cleanup(b.Close)
 	return b
 }
@@ -82,8 +82,8 @@ func TestWakeAnswerAtAck(t *testing.T) {
 				}
 				s.StartNodeOn(on, g.Factory(events.EffectsNonIdempotent))
 				s.StartTurn(id, "t1", harness.Text("1+2?"))
-				harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
-				harness.Equal(t, "runs", g.Runs.Load(), 1)
+				runtest.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+				runtest.Equal(t, "runs", g.Runs.Load(), 1)
 				s.AwaitUnqueued(id)
 				harness.VerifyHistory(t, s.Bus, id)
 			})
@@ -121,9 +121,9 @@ func TestWakeAnswerAnytime(t *testing.T) {
 			for errors.Is(err, api.ErrNotAsked) && s.Ctx.Err() == nil {
 				err = s.AnswerApproval(s.Host, id, true)
 			}
-			harness.WantError(s.T, "approve", err, nil)
-			harness.Equal(s.T, fmt.Sprintf("end of %s, answered after %d steps, seed %d", id, steps, seed), s.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.WantError(s.T, "approve", err, nil)
+			runtest.Equal(s.T, fmt.Sprintf("end of %s, answered after %d steps, seed %d", id, steps, seed), s.AwaitTurn(id, "t1").End, events.EndFinished)
 		}
-		harness.Equal(s.T, "runs", g.Runs.Load(), int64(times))
+		runtest.Equal(s.T, "runs", g.Runs.Load(), int64(times))
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -15,14 +16,14 @@ const workStream = "lash-work"
 func (s *site) purgeWork() {
 	s.T.Helper()
 	stream, err := harness.JetStreamOf(s.Bus).Stream(s.Ctx, workStream)
-	harness.WantError(s.T, "queue", err, nil)
-	harness.WantError(s.T, "purge", stream.Purge(s.Ctx), nil)
+	runtest.WantError(s.T, "queue", err, nil)
+	runtest.WantError(s.T, "purge", stream.Purge(s.Ctx), nil)
 }
 
 // deleteWork deletes the queue with its consumers.
 func (s *site) deleteWork() {
 	s.T.Helper()
-	harness.WantError(s.T, "delete", harness.JetStreamOf(s.Bus).DeleteStream(s.Ctx, workStream), nil)
+	runtest.WantError(s.T, "delete", harness.JetStreamOf(s.Bus).DeleteStream(s.Ctx, workStream), nil)
 }
 
 // TestWakeQueueLost removes all wakes while the models of 64 turns block and 200 more turns wait; and again while
@@ -62,7 +63,7 @@ func queueLost(s *site, lose func(*site), then func(*queueLoss)) {
 	q.gate.open()
 	for i := range sessions {
 		for k := range turns {
-			harness.Equal(s.T, "end", s.AwaitTurn(workloadSession(i), workloadTurn(k)).End, events.EndFinished)
+			runtest.Equal(s.T, "end", s.AwaitTurn(workloadSession(i), workloadTurn(k)).End, events.EndFinished)
 		}
 	}
 	q.audit(sessions, turns)

@@ -67,7 +67,7 @@ func (s *site) share(whole, part int) int {
 // is closed, so that it writes nothing more.
 func (s *site) ends(on *bus.Bus, n *workers.Node) (kill func()) {
 	s.T.Helper()
-	harness.WantError(s.T, "start", n.Start(s.Ctx), nil)
+	runtest.WantError(s.T, "start", n.Start(s.Ctx), nil)
 	var once sync.Once
 	kill = func() {
 		once.Do(func() {
@@ -137,7 +137,7 @@ func (s *site) wakeFixture(most int) *wakeFixture {
 	s.T.Helper()
 	w := &wakeFixture{site: s, gate: shutBarrier(), file: filepath.Join(s.T.TempDir(), "journal")}
 	journal, err := os.OpenFile(w.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	harness.WantError(s.T, "journal", err, nil)
+	runtest.WantError(s.T, "journal", err, nil)
 	s.T.Cleanup(func() { _ = journal.Close() })
 	w.workload = &faultsWorkload{journal: journal, most: most, block: w.gate.block}
 	return w
@@ -148,7 +148,7 @@ func (w *wakeFixture) start() *workers.Node {
 	w.T.Helper()
 	on := w.connect()
 	n, err := w.workload.node(on)
-	harness.WantError(w.T, "node", err, nil)
+	runtest.WantError(w.T, "node", err, nil)
 	w.kills = append(w.kills, w.ends(on, n))
 	return n
 }
@@ -176,6 +176,6 @@ func (w *wakeFixture) audit(sessions, turns int) totals {
 		kill()
 	}
 	journal, err := os.ReadFile(w.file)
-	harness.WantError(w.T, "journal", err, nil)
+	runtest.WantError(w.T, "journal", err, nil)
 	return auditAll(w.T, w.Bus, sessions, turns, string(journal))
 }

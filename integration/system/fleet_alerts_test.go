@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/telemetry"
@@ -30,7 +29,7 @@ var failingOf = regexp.MustCompile(`^max by \(tenant, plugin\) \(delta\((\w+)\[\
 func alerts(t *testing.T) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile("../../deploy/prometheus/alerts.yml")
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	var file struct {
 		Groups []struct {
 			Name  string
@@ -42,7 +41,7 @@ func alerts(t *testing.T) map[string]string {
 	}
 	in := yaml.NewDecoder(bytes.NewReader(data))
 	in.KnownFields(true)
-	harness.WantError(t, "parse", in.Decode(&file), nil)
+	runtest.WantError(t, "parse", in.Decode(&file), nil)
 	list := make(map[string]string)
 	for _, r := range file.Groups[0].Rules {
 		if list[r.Alert] != "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
@@ -58,13 +57,13 @@ func TestSmokeAlertRules(t *testing.T) {
 	t.Parallel()
 	rules, metrics := alerts(t), registered(t)
 	guide, err := os.ReadFile("../../deploy/nats/OPERATING.md")
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	var named []string
 	for _, m := range regexp.MustCompile("`(Lash[A-Za-z]+)`").FindAllStringSubmatch(string(guide), -1) {
 		named = append(named, m[1])
 	}
 	slices.Sort(named)
-	harness.EqualLists(t, "alerts of the guide", named, slices.Sorted(maps.Keys(rules)))
+	runtest.EqualLists(t, "alerts of the guide", named, slices.Sorted(maps.Keys(rules)))
 	for alert, expr := range rules {
 		names := regexp.MustCompile(`\blash_\w+`).FindAllString(expr, -1)
 		for _, name := range names {
@@ -96,10 +95,10 @@ func registered(t *testing.T) (list []string) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	_, err := telemetry.NewMetrics(reg)
-	harness.WantError(t, "register", err, nil)
-	harness.WantError(t, "register", reg.Register(telemetry.NewAssets(nil, nil, nil)), nil)
-	harness.WantError(t, "register", reg.Register(telemetry.NewExternal(nil)), nil)
-	harness.WantError(t, "register", reg.Register(telemetry.NewDropped(nil)), nil)
+	runtest.WantError(t, "register", err, nil)
+	runtest.WantError(t, "register", reg.Register(telemetry.NewAssets(nil, nil, nil)), nil)
+	runtest.WantError(t, "register", reg.Register(telemetry.NewExternal(nil)), nil)
+	runtest.WantError(t, "register", reg.Register(telemetry.NewDropped(nil)), nil)
 	descs := make(chan *prometheus.Desc)
 	go func() { reg.Describe(descs); close(descs) }()
 	for d := range descs {
@@ -114,7 +113,7 @@ func registered(t *testing.T) (list []string) {
 func TestMetricsOfGuide(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile("../../deploy/nats/OPERATING.md")
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	_, table, _ := strings.Cut(string(guide), "\n| metric | shows |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	var named []string
@@ -125,14 +124,14 @@ func TestMetricsOfGuide(t *testing.T) {
 		}
 	}
 	slices.Sort(named)
-	harness.EqualLists(t, "metrics of the guide", named, registered(t))
+	runtest.EqualLists(t, "metrics of the guide", named, registered(t))
 }
 
 // valuesOf are the values of a metric by plugin.
 func valuesOf(t *testing.T, reg *prometheus.Registry, metric string) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()
-	harness.WantError(t, "gather", err, nil)
+	runtest.WantError(t, "gather", err, nil)
 	by := make(map[string]float64)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -154,7 +153,7 @@ func TestFailingCallsAlert(t *testing.T) {
 	}
 	counts := map[string][2]int64{"fails": {7, 2}, "some": {7, 2}, "fine": {7, 2}, "quiet": {5, 5}, "restarted": {9, 9}} // calls and failures
 	reg := prometheus.NewRegistry()
-	harness.WantError(t, "register", reg.Register(telemetry.NewExternal(func() (list []api.ExternalPlugin) {
+	runtest.WantError(t, "register", reg.Register(telemetry.NewExternal(func() (list []api.ExternalPlugin) {
 		for name, n := range counts {
 			list = append(list, api.ExternalPlugin{Name: name, Instances: []api.PluginInstance{
 				{ID: "a", Current: true, Calls: n[0], Failures: n[1]}, {ID: "b", Calls: 1}, // all instances count
@@ -171,7 +170,7 @@ func TestFailingCallsAlert(t *testing.T) {
 			firing = append(firing, plugin)
 		}
 	}
-	harness.EqualLists(t, "plugins that the alert fires for", firing, []string{"fails"})
+	runtest.EqualLists(t, "plugins that the alert fires for", firing, []string{"fails"})
 }
 
 // TestPluginAlerts evaluates the expressions of the alerts for plugins in each state: they fire for those that the
@@ -180,7 +179,7 @@ func TestPluginAlerts(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
 	instances := func(list ...api.PluginInstance) []api.PluginInstance { return list }
-	harness.WantError(t, "register", reg.Register(telemetry.NewExternal(func() []api.ExternalPlugin {
+	runtest.WantError(t, "register", reg.Register(telemetry.NewExternal(func() []api.ExternalPlugin {
 		return []api.ExternalPlugin{
 			{Name: "none"},
 			{Name: "serves", Instances: instances(api.PluginInstance{ID: "a", Current: true})},
@@ -190,7 +189,7 @@ func TestPluginAlerts(t *testing.T) {
 		}
 	})), nil)
 	families, err := reg.Gather()
-	harness.WantError(t, "gather", err, nil)
+	runtest.WantError(t, "gather", err, nil)
 	largest := func(metric, state string) map[string]float64 {
 		by := make(map[string]float64)
 		for _, f := range families {
@@ -213,7 +212,7 @@ func TestPluginAlerts(t *testing.T) {
 			continue // of no plugin's instances
 		}
 		limit, err := strconv.ParseFloat(a[4], 64)
-		harness.WantError(t, "limit", err, nil)
+		runtest.WantError(t, "limit", err, nil)
 		var firing []string
 		for plugin, value := range largest(a[1], a[2]) {
 			if a[3] == "==" && value == limit || a[3] == ">" && value > limit {

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -60,15 +61,15 @@ func (r *cancelFleet) start(name string, roles ...workers.Role) {
 		Builtins:  []plugin.Factory{standard.Factory()},
 		Factories: []plugin.Factory{subagent.Factory(subagent.Config{}), harness.PluginOf("tools", tools)},
 	})
-	harness.WantError(r.T, "plugins", err, nil)
+	runtest.WantError(r.T, "plugins", err, nil)
 	on := bustest.Open(r.T, r.Server)
 	n, err := workers.NewNode(workers.Config{
 		Bus: on, Roles: roles, Plugins: builder, Provider: "scripted",
 		Runners:   map[string]workers.TaskFunc{"stay": func(ctx context.Context, _ *workers.RunningTask) (string, error) { return "", r.block(ctx, name) }},
 		Providers: map[string]llm.Provider{"scripted": scripted.New(func(ctx context.Context, req llm.Request) (scripted.Answer, error) { return r.reply(ctx, req, name) })},
 	})
-	harness.WantError(r.T, "node", err, nil)
-	harness.WantError(r.T, "start", n.Start(r.Ctx), nil)
+	runtest.WantError(r.T, "node", err, nil)
+	runtest.WantError(r.T, "start", n.Start(r.Ctx), nil)
 	r.kills[name] = stopsAtOnce(r.T, n)
 }
 
@@ -102,18 +103,18 @@ func (r *cancelFleet) appendWithoutHints(payload events.Payload, turn events.Tur
 	r.T.Helper()
 	js := harness.JetStreamOf(r.Bus)
 	stream, err := js.Stream(r.Ctx, "lash-s-"+string(cancelSession))
-	harness.WantError(r.T, "stream", err, nil)
+	runtest.WantError(r.T, "stream", err, nil)
 	cfg := stream.CachedInfo().Config
 	cfg.RePublish = nil
 	_, err = js.UpdateStream(r.Ctx, cfg)
-	harness.WantError(r.T, "no live subject", err, nil)
+	runtest.WantError(r.T, "no live subject", err, nil)
 	for {
 		_, err := r.Bus.Log().Append(r.Ctx, &events.Commit{
 			ID: events.CommitID(ulid.Make().String()), Session: cancelSession, At: events.MillisOf(time.Now()),
 			Actor: events.Actor{Kind: events.ActorSystem, ID: "dead"}, Events: []events.Event{events.Of(turn, payload)},
 		}, r.LastSeq(cancelSession))
 		if !errors.As(err, new(*events.ConflictError)) {
-			harness.WantError(r.T, "append", err, nil)
+			runtest.WantError(r.T, "append", err, nil)
 			return
 		}
 	}
@@ -147,7 +148,7 @@ func lostCancelTurn(r *cancelFleet) {
 }
 
 func cancelledTurn(r *cancelFleet) {
-	harness.Equal(r.T, "end", r.AwaitTurn(cancelSession, "t1").End, events.EndCancelled)
+	runtest.Equal(r.T, "end", r.AwaitTurn(cancelSession, "t1").End, events.EndCancelled)
 }
 
 // spawns is a turn that waits for an agent.
@@ -160,7 +161,7 @@ func closedAgent(r *cancelFleet) {
 
 func restarted(r *cancelFleet) {
 	_, err := r.RegisterTask(r.Ctx, cancelSession, api.TaskRequest{ID: "k", Runner: "stay", Restart: events.RestartAlways})
-	harness.WantError(r.T, "register", err, nil)
+	runtest.WantError(r.T, "register", err, nil)
 }
 
 // TestCancelReaches cancels work of every kind, on the node where it started and after that node has died. The
@@ -220,22 +221,22 @@ func TestCancelReaches(t *testing.T) {
 					r.start("first", roles...)
 					r.Open(api.CreateRequest{ID: cancelSession})
 					kind.start(r)
-					harness.Equal(t, "started on", harness.Receive(r.System, "work", r.started), "first")
+					runtest.Equal(t, "started on", harness.Receive(r.System, "work", r.started), "first")
 					on := "first"
 					if afterDeath {
 						r.start("second", roles...)
 						r.kills["first"]()
-						harness.Equal(t, "stopped on", harness.Receive(r.System, "the first work's end", r.stopped), "first")
-						harness.Equal(t, "taken over by", harness.Receive(r.System, "work again", r.started), "second")
+						runtest.Equal(t, "stopped on", harness.Receive(r.System, "the first work's end", r.stopped), "first")
+						runtest.Equal(t, "taken over by", harness.Receive(r.System, "work again", r.started), "second")
 						on = "second"
 					}
 					began := time.Now()
 					if lost {
 						kind.cancelLost(r)
 					} else {
-						harness.WantError(t, "cancel", kind.cancel(r, r.OtherHost()), nil)
+						runtest.WantError(t, "cancel", kind.cancel(r, r.OtherHost()), nil)
 					}
-					harness.Equal(t, "stopped on", harness.Receive(r.System, "the work's end", r.stopped), on)
+					runtest.Equal(t, "stopped on", harness.Receive(r.System, "the work's end", r.stopped), on)
 					t.Logf("reached after %v", time.Since(began))
 					if kind.check != nil {
 						kind.check(r)

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -26,20 +27,20 @@ func TestClaimWithMonitorsDies(t *testing.T) {
 	unique := spec
 	unique.ID = "wrapped-m"
 	declared, err := task.Declare(b.StateOf(id), []events.MonitorSpec{unique})
-	harness.WantError(t, "declare", err, nil)
+	runtest.WantError(t, "declare", err, nil)
 	claim := append([]events.Event{events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "ghost"})}, declared...)
 	_, err = b.Bus.Log().Append(b.Ctx, &events.Commit{
 		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()), Actor: events.Actor{Kind: events.ActorNode, ID: "ghost"}, Events: claim,
 	}, b.LastSeq(id))
-	harness.WantError(t, "claim", err, nil)
+	runtest.WantError(t, "claim", err, nil)
 	for key := range b.Wakes() {
-		harness.Equal(t, "task that has a wake", key.Task, "")
+		runtest.Equal(t, "task that has a wake", key.Task, "")
 	}
 	b.StartNodeOn(bustest.Open(t, b.Server), harness.PluginOf("wrapped", func(r *plugin.Registrar) { r.Monitor(spec) }))
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	b.AwaitMonitor(id, "wrapped-m", events.MonitorRunning)
 	b.AwaitState(id, "its line", func(s *projector.State) bool { return s.Feed.Sequence >= 1 })
-	harness.Equal(t, "registered", len(harness.Find[*events.TaskRegistered](b, id)), 1)
-	harness.Equal(t, "started", len(harness.Find[*events.TaskStarted](b, id)), 1)
+	runtest.Equal(t, "registered", len(harness.Find[*events.TaskRegistered](b, id)), 1)
+	runtest.Equal(t, "started", len(harness.Find[*events.TaskStarted](b, id)), 1)
 	harness.VerifyHistory(t, b.Bus, id)
 }

@@ -40,18 +40,18 @@ func TestClockHistory(t *testing.T) {
 	}
 	jumped := b.LastSeq(id)
 	harness.VerifyHistory(t, b.Bus, id)
-	harness.WantError(t, "wake", b.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{}), nil)
+	runtest.WantError(t, "wake", b.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{}), nil)
 	b.start("b", "b-1", b.Bus, 8)
 	for _, session := range []events.SessionID{from, id} {
 		record := b.AwaitTurn(session, "t1")
-		harness.Equal(t, "end", record.End, events.EndFinished)
-		harness.Equal(t, "attempts", record.Attempts, 2)
+		runtest.Equal(t, "end", record.End, events.EndFinished)
+		runtest.Equal(t, "attempts", record.Attempts, 2)
 		r, err := b.Run(b.Ctx, session, turnOf("t2"))
 		runtest.NoError(t, err)
-		harness.Equal(t, "next turn", r.End, events.EndFinished)
+		runtest.Equal(t, "next turn", r.End, events.EndFinished)
 		harness.VerifyHistory(t, b.Bus, session)
 	}
-	harness.Equal(t, "sequences", b.LastSeq(id), b.LastSeq(from))
+	runtest.Equal(t, "sequences", b.LastSeq(id), b.LastSeq(from))
 	var last events.Millis
 	for e, err := range b.Bus.Log().Read(b.Ctx, id, jumped) {
 		runtest.NoError(t, err)

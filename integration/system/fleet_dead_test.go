@@ -108,12 +108,12 @@ func TestDeadTurnEndsInTheHistory(t *testing.T) {
 	stop()
 	startHastyNode(t, b.Bus, newFragile(harness.DeadAttempts, b.Model.Answer))
 	first := b.AwaitTurn(id, "t1")
-	harness.Equal(t, "end", first.End, events.EndFailed)
-	harness.Equal(t, "code", first.Issue.Code, "poisoned")
-	harness.Equal(t, "message", first.Issue.Message, "given up after 3 attempts, the last: run panicked: boom")
-	harness.Equal(t, "end of the next", b.AwaitTurn(id, "t2").End, events.EndFinished)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user two", "assistant second"})
-	harness.EqualLists(t, "letters", b.DeadLetters(), nil)
+	runtest.Equal(t, "end", first.End, events.EndFailed)
+	runtest.Equal(t, "code", first.Issue.Code, "poisoned")
+	runtest.Equal(t, "message", first.Issue.Message, "given up after 3 attempts, the last: run panicked: boom")
+	runtest.Equal(t, "end of the next", b.AwaitTurn(id, "t2").End, events.EndFinished)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user two", "assistant second"})
+	runtest.EqualLists(t, "letters", b.DeadLetters(), nil)
 	b.AwaitUnqueued(id)
 	harness.VerifyHistory(t, b.Bus, id)
 }
@@ -123,11 +123,11 @@ func TestDeadUnknownSession(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	for _, key := range []bus.WakeKey{{Class: bus.ClassTurn, Session: "nowhere"}, {Class: bus.ClassTask, Session: "nowhere", Task: "k"}} {
-		harness.WantError(t, "wake", b.Bus.PublishWake(key, bus.WakeHint{Repair: true}), nil)
+		runtest.WantError(t, "wake", b.Bus.PublishWake(key, bus.WakeHint{Repair: true}), nil)
 	}
 	startHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
 	b.AwaitPolling("the wakes are acked", func() bool { return len(b.Wakes()) == 0 })
-	harness.EqualLists(t, "letters", b.DeadLetters(), nil)
+	runtest.EqualLists(t, "letters", b.DeadLetters(), nil)
 }
 
 // TestDeadHistory has a history that cannot be folded: it becomes a dead letter, and its commits stay as they are.
@@ -140,11 +140,11 @@ func TestDeadHistory(t *testing.T) {
 	last := b.LastSeq(id)
 	startHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
 	letter := awaitDeadLetter(b, id)
-	harness.Equal(t, "attempts", letter.Attempts, harness.DeadAttempts)
-	harness.Equal(t, "error", strings.Contains(letter.Error, "malformed"), true)
-	harness.Equal(t, "last", b.LastSeq(id), last)
+	runtest.Equal(t, "attempts", letter.Attempts, harness.DeadAttempts)
+	runtest.Equal(t, "error", strings.Contains(letter.Error, "malformed"), true)
+	runtest.Equal(t, "last", b.LastSeq(id), last)
 	b.AwaitPolling("its wake is acked", func() bool { return !b.HasWake(id) })
-	harness.WantError(t, "retry", b.RetryDeadLetter(b.Ctx, &letter), nil)
+	runtest.WantError(t, "retry", b.RetryDeadLetter(b.Ctx, &letter), nil)
 	b.AwaitPolling("it is a dead letter again", func() bool { again := awaitDeadLetter(b, id); return again.Seq > letter.Seq })
 }
 
@@ -157,13 +157,13 @@ func TestDeadChildEndsItsTasks(t *testing.T) {
 	child := b.Open(api.CreateRequest{Parent: id, Relation: events.RelationChild})
 	for _, k := range []events.TaskID{"asked", "cancelled"} {
 		_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: k, Of: events.TaskSubagent, Child: child, Close: events.CloseCancel})
-		harness.WantError(t, "register", err, nil)
+		runtest.WantError(t, "register", err, nil)
 	}
 	b.AppendJunk(child)
 	_, err := b.RequestCancelTask(b.Ctx, id, "asked", "enough")
-	harness.WantError(t, "ask it to stop", err, nil)
+	runtest.WantError(t, "ask it to stop", err, nil)
 	_, err = b.CancelTask(b.Ctx, id, "cancelled")
-	harness.WantError(t, "cancel", err, nil)
+	runtest.WantError(t, "cancel", err, nil)
 	startHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
 	letter := awaitDeadLetter(b, child)
 	want := fmt.Sprintf("session %s cannot be read: %s", child, letter.Error)
@@ -202,8 +202,8 @@ func TestDeadAttemptsIgnoreStops(t *testing.T) {
 		b.AwaitState(id, "progress", func(s *projector.State) bool { return s.Turn() == nil || s.Turn().Iteration > int64(n) })
 		stop()
 	}
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.EqualLists(t, "letters", b.DeadLetters(), nil)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.EqualLists(t, "letters", b.DeadLetters(), nil)
 }
 
 const deadServer = "LASH_DEAD_SERVER"
@@ -225,7 +225,7 @@ func TestDeadCrashLoop(t *testing.T) {
 		"turn": func(b *harness.System, id events.SessionID) { b.StartTurn(id, "t1", harness.Text("go")) },
 		"task": func(b *harness.System, id events.SessionID) {
 			_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: "t1", Of: events.TaskTool, Producer: "p", Runner: "exit", Restart: events.RestartAlways, Args: []byte(`{}`)})
-			harness.WantError(b.T, "register", err, nil)
+			runtest.WantError(b.T, "register", err, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -249,12 +249,12 @@ func TestDeadCrashLoop(t *testing.T) {
 			why := "given up after 3 attempts whose workers died"
 			if name == "turn" {
 				record := b.AwaitTurn(id, "t1")
-				harness.Equal(t, "issue", record.Issue, events.Issue{Kind: "runtime", Code: "poisoned", Message: why})
+				runtest.Equal(t, "issue", record.Issue, events.Issue{Kind: "runtime", Code: "poisoned", Message: why})
 			} else {
-				harness.Equal(t, "summary", b.AwaitTask(id, "t1", events.TaskFailed).Summary, why)
+				runtest.Equal(t, "summary", b.AwaitTask(id, "t1", events.TaskFailed).Summary, why)
 			}
-			harness.Equal(t, "deaths", deaths.Load(), harness.DeadAttempts)
-			harness.EqualLists(t, "letters", b.DeadLetters(), nil)
+			runtest.Equal(t, "deaths", deaths.Load(), harness.DeadAttempts)
+			runtest.EqualLists(t, "letters", b.DeadLetters(), nil)
 			stop()
 			child.Wait()
 		})
@@ -315,10 +315,10 @@ func TestDeadNeighbours(t *testing.T) {
 		}
 	})
 	record := b.AwaitTurn(killer, "t1")
-	harness.Equal(t, "issue", record.Issue.Code, "poisoned")
+	runtest.Equal(t, "issue", record.Issue.Code, "poisoned")
 	for _, id := range beside {
 		record := b.AwaitTurn(id, "t1")
-		harness.Equal(t, "end of "+string(id), record.End, events.EndFinished)
+		runtest.Equal(t, "end of "+string(id), record.End, events.EndFinished)
 		t.Logf("%s: %d attempts, %d deaths", id, record.Attempts, deaths.Load())
 	}
 	stop()

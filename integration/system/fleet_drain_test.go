@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -41,8 +42,8 @@ func workerOn(f *harness.Fleet, on *bus.Bus, concurrency int) *workers.Node {
 		Bus:   on, Concurrency: concurrency, Providers: map[string]llm.Provider{"scripted": scripted.New(f.ModelCall)}, Provider: "scripted",
 		Tools: func(events.SessionID) *plugin.Tools { return f.Tools },
 	})
-	harness.WantError(f.T, "worker", err, nil)
-	harness.WantError(f.T, "start", w.Start(f.Ctx), nil)
+	runtest.WantError(f.T, "worker", err, nil)
+	runtest.WantError(f.T, "start", w.Start(f.Ctx), nil)
 	f.T.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background()) // the test's own has ended
 		cancel()
@@ -67,10 +68,10 @@ func fleetPassed(f *harness.Fleet) <-chan *nats.Msg {
 	list := make(chan *nats.Msg, 64)
 	for _, subject := range []string{"lash.work.turn.>", "$JS.EVENT.ADVISORY.CONSUMER.MSG_NAKED.lash-work.turn"} {
 		sub, err := f.Bus.Conn().ChanSubscribe(subject, list)
-		harness.WantError(f.T, "listen for wakes", err, nil)
+		runtest.WantError(f.T, "listen for wakes", err, nil)
 		f.T.Cleanup(func() { _ = sub.Unsubscribe() })
 	}
-	harness.WantError(f.T, "flush", f.Bus.Conn().Flush(), nil)
+	runtest.WantError(f.T, "flush", f.Bus.Conn().Flush(), nil)
 	return list
 }
 
@@ -114,16 +115,16 @@ func TestSmokeFleetDrain(t *testing.T) {
 			close(release)
 			harness.Receive(f.System, "stop", stopped)
 			harness.Receive(f.System, "wake given back or replaced", wakes)
-			harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
-			harness.EqualLists(t, "messages", f.Messages(id), []string{"user go", "assistant k:pay{}", "user k=paid", "assistant done"})
-			harness.EqualLists(t, "tool runs", tools, []events.EffectID{"t1/0/0"})
-			harness.Equal(t, "model calls", len(f.Requested), 2)
-			harness.Equal(t, "lost calls", len(harness.Find[*events.ToolLost](f.System, id)), 0)
+			runtest.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.EqualLists(t, "messages", f.Messages(id), []string{"user go", "assistant k:pay{}", "user k=paid", "assistant done"})
+			runtest.EqualLists(t, "tool runs", tools, []events.EffectID{"t1/0/0"})
+			runtest.Equal(t, "model calls", len(f.Requested), 2)
+			runtest.Equal(t, "lost calls", len(harness.Find[*events.ToolLost](f.System, id)), 0)
 			starts := harness.Find[*events.TurnStarted](f.System, id)
-			harness.Equal(t, "attempts", len(starts), 2)
-			harness.Equal(t, "first worker", starts[0].Worker, first.ID())
-			harness.Equal(t, "second worker", starts[1].Worker, second.ID())
-			harness.Equal(t, "releases", len(harness.Find[*events.TurnReleased](f.System, id)), 1)
+			runtest.Equal(t, "attempts", len(starts), 2)
+			runtest.Equal(t, "first worker", starts[0].Worker, first.ID())
+			runtest.Equal(t, "second worker", starts[1].Worker, second.ID())
+			runtest.Equal(t, "releases", len(harness.Find[*events.TurnReleased](f.System, id)), 1)
 			harness.VerifyHistory(t, f.Bus, id)
 		})
 	}
@@ -153,8 +154,8 @@ func TestFleetDrainHard(t *testing.T) {
 	cancel()
 	first.Stop(now)
 	worker(f)
-	harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "attempts", len(harness.Find[*events.TurnStarted](f.System, id)), 2)
+	runtest.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "attempts", len(harness.Find[*events.TurnStarted](f.System, id)), 2)
 }
 
 // TestFleetDrainQueued stops a worker softly that has turns of one session queued, and others in its prefetch
@@ -176,10 +177,10 @@ func TestFleetDrainQueued(t *testing.T) {
 	close(release)
 	harness.Receive(f.System, "stop", stopped)
 	s := f.StateOf("a")
-	harness.Equal(t, "turns before the next worker", s.Turns, 1)
-	harness.Equal(t, "queued", len(s.Queue), 4)
+	runtest.Equal(t, "turns before the next worker", s.Turns, 1)
+	runtest.Equal(t, "queued", len(s.Queue), 4)
 	worker(f)
-	harness.Equal(t, "end", f.AwaitTurn("a", "t4").End, events.EndFinished)
-	harness.Equal(t, "turns", f.StateOf("a").Turns, 5)
+	runtest.Equal(t, "end", f.AwaitTurn("a", "t4").End, events.EndFinished)
+	runtest.Equal(t, "turns", f.StateOf("a").Turns, 5)
 	f.AwaitUnqueued("a")
 }

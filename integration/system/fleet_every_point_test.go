@@ -73,10 +73,10 @@ func TestHooksRunAtEveryPoint(t *testing.T) {
 	if got.End != events.EndFinished {
 		t.Errorf("end: %+v", got)
 	}
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hi", "system before", `assistant c1:add{"a":1}`, "user c1=42", "user queued", "assistant done", "system bye"})
-	harness.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"system be good", "user hi", "system before", `assistant c1:add{"a":1}`, "user c1=42", "user queued"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hi", "system before", `assistant c1:add{"a":1}`, "user c1=42", "user queued", "assistant done", "system bye"})
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"system be good", "user hi", "system before", `assistant c1:add{"a":1}`, "user c1=42", "user queued"})
 	s := b.StateOf(id)
-	harness.Equal(t, "state", string(s.Plugin("counting").State), `{"after":1,"before":1,"checkpoint":2,"end":1,"gate":1}`)
+	runtest.Equal(t, "state", string(s.Plugin("counting").State), `{"after":1,"before":1,"checkpoint":2,"end":1,"gate":1}`)
 }
 
 // hookMethods are the methods of the registrar that add a function to a point, where the function is the only one of
@@ -146,9 +146,9 @@ func TestSmokeEveryHookRuns(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hi"))
-	harness.WantError(t, "configure", n.Host().Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "m2"; return c }}), nil)
+	runtest.WantError(t, "configure", n.Host().Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "m2"; return c }}), nil)
 	_, err := n.Host().Compact(b.Ctx, id)
-	harness.WantError(t, "compact", err, nil)
+	runtest.WantError(t, "compact", err, nil)
 	for _, m := range hookMethods() {
 		if _, ok := ran.Load(m.Name); !ok {
 			t.Errorf("%s: got no call of its hook", m.Name)

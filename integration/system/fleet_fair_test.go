@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
@@ -60,11 +61,11 @@ func TestFleetFair(t *testing.T) {
 			}
 			for _, id := range []events.SessionID{"a", "b"} {
 				for i := range turns { // nodes may record them in another order than that of the requests
-					harness.Equal(t, "end", f.AwaitTurn(id, events.TurnID(fmt.Sprintf("t%d", i))).End, events.EndFinished)
+					runtest.Equal(t, "end", f.AwaitTurn(id, events.TurnID(fmt.Sprintf("t%d", i))).End, events.EndFinished)
 				}
 			}
 			for _, id := range small {
-				harness.Equal(t, "end of "+string(id), f.AwaitTurn(id, "t0").End, events.EndFinished)
+				runtest.Equal(t, "end of "+string(id), f.AwaitTurn(id, "t0").End, events.EndFinished)
 				// About 8 turns of each large session where both nodes are equally fast. Where one node stands
 				// still, the other admits one small session after each 8 of its own; and a takeover repeats a
 				// model call. One large session may run more often while its node has capacity and waits for the
@@ -100,11 +101,11 @@ func TestFleetFairPrefetched(t *testing.T) {
 	}
 	workerOn(f, bustest.Open(t, f.Server), 1)
 	flood(f, "a", turns)
-	harness.Equal(t, "first", harness.Receive(f.System, "call", running), "a")
+	runtest.Equal(t, "first", harness.Receive(f.System, "call", running), "a")
 	f.AwaitState("a", "queue", func(s *projector.State) bool { return len(s.Queue) == turns-1 })
 	workerOn(f, bustest.Open(t, f.Server), 1)
 	flood(f, "busy", 1)
-	harness.Equal(t, "second", harness.Receive(f.System, "call", running), "busy")
+	runtest.Equal(t, "second", harness.Receive(f.System, "call", running), "busy")
 	var small []events.SessionID
 	for i := range others {
 		small = append(small, events.SessionID(fmt.Sprintf("o%d", i)))
@@ -112,7 +113,7 @@ func TestFleetFairPrefetched(t *testing.T) {
 	}
 	close(release["a"])
 	for _, id := range small {
-		harness.Equal(t, "end of "+string(id), f.AwaitTurn(id, "t0").End, events.EndFinished)
+		runtest.Equal(t, "end of "+string(id), f.AwaitTurn(id, "t0").End, events.EndFinished)
 	}
 	close(release["busy"])
 	for _, id := range small {
@@ -120,7 +121,7 @@ func TestFleetFairPrefetched(t *testing.T) {
 			t.Errorf("%s: got its turn after %d of the flood, want at most %d", id, n, share*(others+1))
 		}
 	}
-	harness.Equal(t, "end of the flood", f.AwaitTurn("a", events.TurnID(fmt.Sprintf("t%d", turns-1))).End, events.EndFinished)
+	runtest.Equal(t, "end of the flood", f.AwaitTurn("a", events.TurnID(fmt.Sprintf("t%d", turns-1))).End, events.EndFinished)
 }
 
 // TestFleetFlood queues 1 000 turns of one session and then one of each of 50 others, on two nodes. The others do
@@ -139,7 +140,7 @@ func TestFleetFlood(t *testing.T) {
 	}
 	for i := range others {
 		id := events.SessionID(fmt.Sprintf("o%d", i))
-		harness.Equal(t, "end of "+string(id), f.AwaitTurn(id, "t0").End, events.EndFinished)
+		runtest.Equal(t, "end of "+string(id), f.AwaitTurn(id, "t0").End, events.EndFinished)
 		if n := before(f, "a", id); n > share*others {
 			t.Errorf("%s: got its turn after %d of the flood, want at most %d", id, n, share*others)
 		}
@@ -182,10 +183,10 @@ func TestFleetFairKilled(t *testing.T) {
 	workerOn(f, bustest.Open(t, f.Server), 2)
 	for _, id := range sessions {
 		for i := range turns {
-			harness.Equal(t, "end", f.AwaitTurn(id, events.TurnID(fmt.Sprintf("t%d", i))).End, events.EndFinished)
+			runtest.Equal(t, "end", f.AwaitTurn(id, events.TurnID(fmt.Sprintf("t%d", i))).End, events.EndFinished)
 		}
-		harness.Equal(t, "turns", f.StateOf(id).Turns, turns)
-		harness.Equal(t, "ends", len(harness.Find[*events.TurnCompleted](f.System, id)), turns)
+		runtest.Equal(t, "turns", f.StateOf(id).Turns, turns)
+		runtest.Equal(t, "ends", len(harness.Find[*events.TurnCompleted](f.System, id)), turns)
 		harness.VerifyHistory(t, f.Bus, id)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -39,11 +40,11 @@ func TestMonitorFence(t *testing.T) {
 		t.Errorf("process %d of the node that was cut off: got %v, want it gone before the second one runs", old["m"], err)
 	}
 	again := processID(t, *processOf(list, "m"))
-	harness.Equal(t, "another process", again != old["m"], true)
-	harness.Equal(t, "worker", b.AwaitMonitor(id, "m", events.MonitorRunning).Worker, second.ID())
-	harness.Equal(t, "attempts", b.AwaitTask(id, "monitor-m", events.TaskRunning).Attempt, 2)
+	runtest.Equal(t, "another process", again != old["m"], true)
+	runtest.Equal(t, "worker", b.AwaitMonitor(id, "m", events.MonitorRunning).Worker, second.ID())
+	runtest.Equal(t, "attempts", b.AwaitTask(id, "monitor-m", events.TaskRunning).Attempt, 2)
 	why := "abandoned: worker " + string(first.ID()) + " is gone"
-	harness.Equal(t, "the one that is not to run again", b.AwaitTask(id, "monitor-once", events.TaskFailed).Summary, why)
+	runtest.Equal(t, "the one that is not to run again", b.AwaitTask(id, "monitor-once", events.TaskFailed).Summary, why)
 	if err := syscall.Kill(old["once"], 0); err != syscall.ESRCH {
 		t.Errorf("process %d of the other monitor: got %v, want it gone", old["once"], err)
 	}
@@ -63,6 +64,6 @@ func processOf(list []api.MonitorEvent, name events.MonitorID) *api.MonitorEvent
 func processID(t *testing.T, e api.MonitorEvent) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimSpace(e.Message))
-	harness.WantError(t, "process id", err, nil)
+	runtest.WantError(t, "process id", err, nil)
 	return n
 }

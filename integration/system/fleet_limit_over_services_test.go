@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -24,7 +25,7 @@ import (
 func fleetServes(f *harness.Fleet, h *session.Host) {
 	f.T.Helper()
 	stop, err := service.Serve(bustest.Open(f.T, f.Server), h, service.Config{})
-	harness.WantError(f.T, "serve", err, nil)
+	runtest.WantError(f.T, "serve", err, nil)
 	f.T.Cleanup(func() { _ = stop(f.Ctx) })
 }
 
@@ -32,8 +33,8 @@ func fleetServes(f *harness.Fleet, h *session.Host) {
 func httpIsFull(d *harness.HTTP, method, path, body, of string, limit int) {
 	d.T.Helper()
 	got := d.WantProblem(429, "limit", method, path, body)
-	harness.Equal(d.T, "details", got.Field("details"), fmt.Sprintf("map[limit:%d what:%s]", limit, of))
-	harness.Equal(d.T, "retry after", got.Header.Get("Retry-After"), "1")
+	runtest.Equal(d.T, "details", got.Field("details"), fmt.Sprintf("map[limit:%d what:%s]", limit, of))
+	runtest.Equal(d.T, "retry after", got.Header.Get("Retry-After"), "1")
 }
 
 // TestFleetQueueLimitOverServices submits more turns than the limit, over NATS and over HTTP. A refused turn leaves no
@@ -49,7 +50,7 @@ func TestFleetQueueLimitOverServices(t *testing.T) {
 	turns := "/v1/sessions/" + string(id) + "/turns"
 	for i := 0; i < limit; i += 2 {
 		_, err := c.Submit(f.Ctx, id, harness.TurnRequest(events.TurnID(fmt.Sprintf("t%d", i)), "go"))
-		harness.WantError(t, "submit", err, nil)
+		runtest.WantError(t, "submit", err, nil)
 		d.Want(202, "POST", turns, fmt.Sprintf(`{"id":"t%d","text":"go"}`, i+1))
 	}
 	_, err := c.Submit(f.Ctx, id, harness.TurnRequest("more", "go"))
@@ -59,15 +60,15 @@ func TestFleetQueueLimitOverServices(t *testing.T) {
 	httpIsFull(d, "POST", turns, `{"id":"many","text":"go"}`, "queued turns", limit)
 	httpIsFull(d, "POST", turns+"?wait=30", `{"id":"many","text":"go"}`, "queued turns", limit)
 	_, err = c.Submit(f.Ctx, id, harness.TurnRequest("t1", "go"))
-	harness.WantError(t, "one that waits, once more", err, nil)
+	runtest.WantError(t, "one that waits, once more", err, nil)
 	d.Want(202, "POST", turns, `{"id":"t0","text":"go"}`)
 
 	f.Join(workers.Config{Roles: []workers.Role{workers.RoleTurn}})
-	harness.Equal(t, "end", f.AwaitTurn(id, "t5").End, events.EndFinished)
+	runtest.Equal(t, "end", f.AwaitTurn(id, "t5").End, events.EndFinished)
 	f.AwaitUnqueued(id)
-	harness.Equal(t, "turns", f.StateOf(id).Turns, limit)
+	runtest.Equal(t, "turns", f.StateOf(id).Turns, limit)
 	_, err = c.Run(f.Ctx, id, harness.TurnRequest("more", "go"))
-	harness.WantError(t, "when there is room", err, nil)
+	runtest.WantError(t, "when there is room", err, nil)
 	d.Want(200, "POST", turns+"?wait=30", `{"id":"many","text":"go"}`)
 }
 
@@ -77,7 +78,7 @@ func TestFleetHotLimitOverServices(t *testing.T) {
 	f := harness.StartFleet(t)
 	f.Open(api.CreateRequest{ID: "s1"})
 	on, err := bus.Open(f.Ctx, bustest.WithKeys(f.T, bus.Config{Options: []nats.Option{f.Server.InProcess()}, MaxHot: 1}))
-	harness.WantError(t, "open", err, nil)
+	runtest.WantError(t, "open", err, nil)
 	t.Cleanup(on.Close)
 	h := f.NewHost(on)
 	fleetServes(f, h)
@@ -90,7 +91,7 @@ func TestFleetHotLimitOverServices(t *testing.T) {
 	httpIsFull(d, "POST", "/v1/sessions/s1/fork", `{"id":"s2"}`, "hot sessions", 1)
 	d.WantProblem(404, "no_session", "GET", "/v1/sessions/s2", "")
 	_, err = c.AppendNodes(f.Ctx, "s1", api.AppendNodesRequest{Nodes: harness.UserMessages("a")})
-	harness.WantError(t, "append to one that exists", err, nil)
+	runtest.WantError(t, "append to one that exists", err, nil)
 }
 
 // TestFleetFullDiskOverServices has a disk without space, and then with it: over each API new requests are refused, by the name of the stream,
@@ -101,7 +102,7 @@ func TestFleetFullDiskOverServices(t *testing.T) {
 	id := f.Open(api.CreateRequest{ID: "s1"})
 	var free atomic.Int64
 	on, err := bus.Open(f.Ctx, bustest.WithKeys(f.T, bus.Config{Options: []nats.Option{f.Server.InProcess()}, Free: func() (int64, error) { return free.Load(), nil }}))
-	harness.WantError(t, "open", err, nil)
+	runtest.WantError(t, "open", err, nil)
 	t.Cleanup(on.Close)
 	h := f.NewHost(on)
 	fleetServes(f, h)
@@ -134,7 +135,7 @@ func TestFleetFullDiskOverServices(t *testing.T) {
 		}
 		free.Store(2 * bus.KeptFree)
 		for via, s := range services {
-			harness.WantError(t, name+" with space over "+via, r.send(s, name+via), nil)
+			runtest.WantError(t, name+" with space over "+via, r.send(s, name+via), nil)
 		}
 		if got := d.Send("admin", "POST", r.path, fmt.Sprintf(r.body, name+"http")); got.Status >= 300 {
 			t.Errorf("%s with space over HTTP: got %d %s", name, got.Status, got.Body)

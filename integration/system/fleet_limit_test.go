@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -16,7 +17,7 @@ import (
 func limitedHost(f *harness.Fleet, queued int) *session.Host {
 	f.T.Helper()
 	h, err := session.New(session.Config{Bus: bustest.Open(f.T, f.Server), MaxQueued: queued, Plugins: session.NoPlugins()})
-	harness.WantError(f.T, "host", err, nil)
+	runtest.WantError(f.T, "host", err, nil)
 	return h
 }
 
@@ -37,14 +38,14 @@ func TestFleetQueueLimitCost(t *testing.T) {
 	id := f.Open(api.CreateRequest{})
 	on := bustest.Open(t, f.Server)
 	h, err := session.New(session.Config{Bus: on, Plugins: session.NoPlugins()})
-	harness.WantError(t, "host", err, nil)
-	harness.WantError(t, "first", harness.SubmitTo(f.System, h, id, harness.TurnRequest("first", "go")), nil)
+	runtest.WantError(t, "host", err, nil)
+	runtest.WantError(t, "first", harness.SubmitTo(f.System, h, id, harness.TurnRequest("first", "go")), nil)
 	before := on.Conn().Stats().OutMsgs
 	for i := range turns {
-		harness.WantError(t, "submit", harness.SubmitTo(f.System, h, id, harness.TurnRequest(events.TurnID(fmt.Sprintf("t%d", i)), "go")), nil)
+		runtest.WantError(t, "submit", harness.SubmitTo(f.System, h, id, harness.TurnRequest(events.TurnID(fmt.Sprintf("t%d", i)), "go")), nil)
 	}
 	if sent := on.Conn().Stats().OutMsgs - before; sent > 3*turns {
 		t.Errorf("%d submits: got %d messages, want at most %d", turns, sent, 3*turns)
 	}
-	harness.Equal(t, "commits", f.LastSeq(id), turns+2)
+	runtest.Equal(t, "commits", f.LastSeq(id), turns+2)
 }

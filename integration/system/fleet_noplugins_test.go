@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
@@ -108,16 +109,16 @@ func TestHostWithoutPlugins(t *testing.T) {
 			b, id := opinionated(t)
 			b.AwaitState(id, "rest", harness.AllNotified)
 			without, err := session.New(session.Config{Bus: bustest.Open(t, b.Server)})
-			harness.WantError(t, "host", err, nil)
+			runtest.WantError(t, "host", err, nil)
 			before := b.LastSeq(id)
 			err = call(b.Ctx, without, id)
-			harness.WantError(t, name, err, plugin.ErrUnavailable)
+			runtest.WantError(t, name, err, plugin.ErrUnavailable)
 			if code, class := api.Code(err); class != api.ClassUnavailable {
 				t.Errorf("got code %s of class %s, want unavailable", code, class)
 			}
-			harness.Equal(t, "sequence", b.LastSeq(id), before)
+			runtest.Equal(t, "sequence", b.LastSeq(id), before)
 			c, err := client.New(client.Config{Bus: bustest.Open(t, b.Server)})
-			harness.WantError(t, "client", err, nil)
+			runtest.WantError(t, "client", err, nil)
 			if err := call(b.Ctx, c, id); errors.Is(err, plugin.ErrUnavailable) && name != "Compact" { // there is no compactor
 				t.Errorf("client: got %v, want what the nodes decide", err)
 			}
@@ -130,9 +131,9 @@ func TestNodesDecide(t *testing.T) {
 	t.Parallel()
 	b, id := opinionated(t)
 	c, err := client.New(client.Config{Bus: bustest.Open(t, b.Server)})
-	harness.WantError(t, "client", err, nil)
-	harness.WantError(t, "configure", pluginDecisions["Configure"](b.Ctx, c, id), nil)
-	harness.Equal(t, "effort", b.StateOf(id).Config.Effort, "as the boss says")
+	runtest.WantError(t, "client", err, nil)
+	runtest.WantError(t, "configure", pluginDecisions["Configure"](b.Ctx, c, id), nil)
+	runtest.Equal(t, "effort", b.StateOf(id).Config.Effort, "as the boss says")
 	_, err = c.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("no")})
 	if err == nil {
 		t.Error("append: got nil, want what the protocol says")

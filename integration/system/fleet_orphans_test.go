@@ -101,7 +101,7 @@ func TestOrphanTurnContinues(t *testing.T) {
 			b.start(tc.first, first, secondBus, 8)
 			id := b.Open(api.CreateRequest{})
 			b.StartTurn(id, "t1", harness.Text("go"))
-			harness.Equal(t, "asks first", harness.Receive(b.System, "first call", b.calls), first)
+			runtest.Equal(t, "asks first", harness.Receive(b.System, "first call", b.calls), first)
 			if tc.early {
 				b.start(tc.second, second, b.Bus, 8)
 				awaitWatched(b, second)
@@ -110,10 +110,10 @@ func TestOrphanTurnContinues(t *testing.T) {
 			if !tc.early {
 				b.start(tc.second, second, b.Bus, 8)
 			}
-			harness.Equal(t, "asks again", harness.Receive(b.System, "second call", b.calls), second)
+			runtest.Equal(t, "asks again", harness.Receive(b.System, "second call", b.calls), second)
 			record := b.AwaitTurn(id, "t1")
-			harness.Equal(t, "end", record.End, events.EndFinished)
-			harness.Equal(t, "attempts", record.Attempts, 2)
+			runtest.Equal(t, "end", record.End, events.EndFinished)
+			runtest.Equal(t, "attempts", record.Attempts, 2)
 			harness.VerifyHistory(t, b.Bus, id)
 		})
 	}
@@ -141,7 +141,7 @@ func awaitWatched(b *orphaned, worker events.WorkerID) {
 func (b *orphaned) lose() {
 	b.T.Helper()
 	queue, err := b.Bus.Queue(b.Ctx, bus.ClassTurn)
-	harness.WantError(b.T, "join", err, nil)
+	runtest.WantError(b.T, "join", err, nil)
 	attempts := 0
 	if _, err := queue.Fetch(b.Ctx, 1, time.Minute, func(*bus.Wake) { attempts++ }); err != nil || attempts != 1 {
 		b.T.Fatalf("fetch: got %d wakes, %v, want 1", attempts, err)
@@ -157,7 +157,7 @@ func TestOrphanUnclaimed(t *testing.T) {
 	b.lose()
 	b.start("a", "a-1", b.Bus, 8)
 	record := b.AwaitTurn(id, "t1")
-	harness.Equal(t, "attempts", record.Attempts, 1)
+	runtest.Equal(t, "attempts", record.Attempts, 1)
 }
 
 // TestOrphanSearchSparesLiveWorkers has a live worker keep its turn while another worker's turn is found to be orphaned.
@@ -167,19 +167,19 @@ func TestOrphanSearchSparesLiveWorkers(t *testing.T) {
 	b.start("a", "a-1", bustest.Open(t, b.Server), 1)
 	running, orphan, next := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
 	b.StartTurn(running, "t1", harness.Text("go"))
-	harness.Equal(t, "asks first", harness.Receive(b.System, "first call", b.calls), "a-1")
+	runtest.Equal(t, "asks first", harness.Receive(b.System, "first call", b.calls), "a-1")
 	secondBus := bustest.Open(t, b.Server)
 	b.start("b", "b-1", secondBus, 1)
 	b.StartTurn(orphan, "t1", harness.Text("go"))
-	harness.Equal(t, "asks then", harness.Receive(b.System, "second call", b.calls), "b-1")
+	runtest.Equal(t, "asks then", harness.Receive(b.System, "second call", b.calls), "b-1")
 	secondBus.Close()
 	b.start("a", "a-2", b.Bus, 8)
 	b.AwaitTurn(orphan, "t1")
 	b.StartTurn(next, "t1", harness.Text("go"))
 	b.AwaitTurn(next, "t1")
 	s := b.StateOf(running)
-	harness.Equal(t, "worker", s.Turn().Worker, events.WorkerID("a-1"))
-	harness.Equal(t, "attempt", s.Turn().Attempt, 1)
+	runtest.Equal(t, "worker", s.Turn().Worker, events.WorkerID("a-1"))
+	runtest.Equal(t, "attempt", s.Turn().Attempt, 1)
 }
 
 // TestOrphanOfTwoDeadWorkers has the worker that received an orphaned job vanish before it claimed the turn, and then the
@@ -191,17 +191,17 @@ func TestOrphanOfTwoDeadWorkers(t *testing.T) {
 	b.start("a", "a-1", first, 1)
 	orphan, other := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
 	b.StartTurn(orphan, "t1", harness.Text("go"))
-	harness.Equal(t, "asks first", harness.Receive(b.System, "first call", b.calls), "a-1")
+	runtest.Equal(t, "asks first", harness.Receive(b.System, "first call", b.calls), "a-1")
 	b.start("b", "b-1", second, 1)
 	awaitWatched(b, "b-1")
 	b.StartTurn(other, "t1", harness.Text("go"))
-	harness.Equal(t, "asks then", harness.Receive(b.System, "second call", b.calls), "b-1") // it is full: it takes no orphan
+	runtest.Equal(t, "asks then", harness.Receive(b.System, "second call", b.calls), "b-1") // it is full: it takes no orphan
 	first.Close()
 	b.lose()
 	second.Close()
 	b.start("c", "c-1", b.Bus, 8)
 	for _, id := range []events.SessionID{orphan, other} {
-		harness.Equal(t, "attempts", b.AwaitTurn(id, "t1").Attempts, 2)
+		runtest.Equal(t, "attempts", b.AwaitTurn(id, "t1").Attempts, 2)
 		harness.VerifyHistory(t, b.Bus, id)
 	}
 }

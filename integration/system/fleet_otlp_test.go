@@ -21,6 +21,7 @@ import (
 	"github.com/lash-go/lash/events"
 	w3c "github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/httpapi"
@@ -166,7 +167,7 @@ func TestSpansReceived(t *testing.T) {
 	}})
 	ctx := w3c.Received(b.Ctx, []string{clientParent}, []string{"a=b"})
 	_, err := b.Submit(ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("secret")}}})
-	harness.WantError(t, "submit", err, nil)
+	runtest.WantError(t, "submit", err, nil)
 	for i := range 2 {
 		spans := r.exporting(1)
 		b.TraceTo = spans.Trace
@@ -178,7 +179,7 @@ func TestSpansReceived(t *testing.T) {
 			b.AwaitTurn(id, "t1")
 			node.Stop(b.Ctx)
 		}
-		harness.WantError(t, "stop", spans.Stop(b.Ctx), nil)
+		runtest.WantError(t, "stop", spans.Stop(b.Ctx), nil)
 	}
 	wantGuide(t, r.spans)
 	agent := b.Subagents(id)[0].Child
@@ -199,7 +200,7 @@ func TestSpansReceived(t *testing.T) {
 		about  = " tool.description=Gives a task to an agent of its own, which sees nothing of this conversation, and waits for its answer." +
 			" Capabilities: explore (knows nothing but its task); peer (has your own tools, settings and plans)."
 	)
-	harness.EqualLists(t, "spans", r.lines(clientTrace, named), []string{
+	runtest.EqualLists(t, "spans", r.lines(clientTrace, named), []string{
 		chat + root + "0 lash.turn=t1" + prompt + " response.finish_reasons=tool_calls response.id=r1" + first + usage,
 		chat + root + "1 lash.turn=t1" + prompt + " response.finish_reasons=tool_calls response.id=r3" + model1 + usage,
 		chat + root + "2 lash.turn=t1" + prompt + " response.finish_reasons=length response.id=r4" + first + usage,
@@ -232,8 +233,8 @@ func TestSpansOfClientsChoice(t *testing.T) {
 			b.StartNode()
 			b.Ctx = w3c.Received(b.Ctx, []string{strings.TrimSuffix(clientParent, "-01") + c.flags}, nil)
 			b.RunTurn(b.Open(api.CreateRequest{}), "t1", harness.Text("hi"))
-			harness.WantError(t, "stop", spans.Stop(b.Ctx), nil)
-			harness.Equal(t, "spans", len(r.spans), 0)
+			runtest.WantError(t, "stop", spans.Stop(b.Ctx), nil)
+			runtest.Equal(t, "spans", len(r.spans), 0)
 		})
 	}
 }
@@ -245,17 +246,17 @@ func TestTraceparent(t *testing.T) {
 	b := harness.StartIdle(t)
 	b.StartNode()
 	c, err := client.New(client.Config{Bus: bustest.Open(t, b.Server)})
-	harness.WantError(t, "client", err, nil)
+	runtest.WantError(t, "client", err, nil)
 	d, later := b.ServeHTTP(httpapi.Config{}), time.Now().Add(time.Hour)
 	under := w3c.Received(b.Ctx, []string{clientParent}, []string{"a=b"})
 	id := b.Open(api.CreateRequest{})
 	for name, s := range map[string]api.Service{"go": b.Host, "nats": c} {
 		_, err := s.SubmitAt(under, id, later, harness.TurnRequest(events.TurnID(name), "hi"))
-		harness.WantError(t, name, err, nil)
+		runtest.WantError(t, name, err, nil)
 		_, err = s.SubmitAt(b.Ctx, id, later, harness.TurnRequest(events.TurnID(name+"-none"), "hi"))
-		harness.WantError(t, name, err, nil)
+		runtest.WantError(t, name, err, nil)
 		_, err = s.SubmitAt(b.Ctx, id, later, harness.TurnRequest(events.TurnID(name), "hi")) // again, under no span: the same turn
-		harness.WantError(t, name, err, nil)
+		runtest.WantError(t, name, err, nil)
 	}
 	for name, header := range map[string][]string{
 		"http": {"Traceparent", clientParent, "Tracestate", "a=b"}, "http-none": nil, "http-bad-none": {"Traceparent", clientParent + "0", "Tracestate", "a=b"},
@@ -272,5 +273,5 @@ func TestTraceparent(t *testing.T) {
 			t.Errorf("%s: got %v", due.ID, due.Trace)
 		}
 	}
-	harness.Equal(t, "turns", seen, 7)
+	runtest.Equal(t, "turns", seen, 7)
 }

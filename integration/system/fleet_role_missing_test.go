@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 )
@@ -57,9 +58,9 @@ func TestFleetCallSlots(t *testing.T) {
 	for range blocked - 1 {
 		next <- struct{}{}
 	}
-	harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "calls", len(e.runs), calls)
-	harness.Equal(t, "at once", most.Load(), blocked)
+	runtest.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "calls", len(e.runs), calls)
+	runtest.Equal(t, "at once", most.Load(), blocked)
 }
 
 // TestFleetRoleAPI has a node with every role except the API: requests of clients find no responder, and have no
@@ -80,12 +81,12 @@ func TestFleetRoleAPI(t *testing.T) {
 	for errors.Is(err, events.ErrOutcomeUnknown) && f.Ctx.Err() == nil { // the time was up in the middle of an attempt
 		err = inject()
 	}
-	harness.WantError(t, "inject", err, bus.ErrNoResponder)
+	runtest.WantError(t, "inject", err, bus.ErrNoResponder)
 	f.Join(workers.Config{Roles: []workers.Role{workers.RoleAPI}})
 	_, err = c.Inject(f.Ctx, id, api.InjectRequest{ID: "i2", Parts: harness.UserMessages("b")[0].Message.Parts})
-	harness.WantError(t, "inject where somebody serves", err, nil)
+	runtest.WantError(t, "inject where somebody serves", err, nil)
 	inputs := f.StateOf(id).Inputs
-	harness.Equal(t, "inputs", len(inputs) == 1 && inputs[0].ID == "i2", true)
+	runtest.Equal(t, "inputs", len(inputs) == 1 && inputs[0].ID == "i2", true)
 }
 
 // without lists every role but one.
@@ -109,14 +110,14 @@ func TestFleetRoleArchive(t *testing.T) {
 	for _, id := range ids {
 		f.AwaitCold(id)
 	}
-	harness.EqualLists(t, "who sealed", sealed(), slices.Repeat([]string{"n2"}, len(ids)))
+	runtest.EqualLists(t, "who sealed", sealed(), slices.Repeat([]string{"n2"}, len(ids)))
 }
 
 // named is a connection with a name that distinguishes its requests.
 func fleetNamed(f *harness.Fleet, name string) *bus.Bus {
 	f.T.Helper()
 	on, err := bus.Open(f.Ctx, bus.Config{Options: []nats.Option{f.Server.InProcess(), nats.CustomInboxPrefix(ownInbox + name)}})
-	harness.WantError(f.T, "open", err, nil)
+	runtest.WantError(f.T, "open", err, nil)
 	f.T.Cleanup(on.Close)
 	return on
 }
@@ -127,12 +128,12 @@ const ownInbox = "_INBOX_"
 func sealers(f *harness.Fleet) func() []string {
 	f.T.Helper()
 	subscription, err := bustest.Open(f.T, f.Server).Conn().SubscribeSync("$JS.API.STREAM.UPDATE.*")
-	harness.WantError(f.T, "subscribe", err, nil)
+	runtest.WantError(f.T, "subscribe", err, nil)
 	return func() []string {
 		var names []string
 		for n, _, err := subscription.Pending(); n > 0 && err == nil; n, _, err = subscription.Pending() {
 			m, err := subscription.NextMsgWithContext(f.Ctx)
-			harness.WantError(f.T, "request", err, nil)
+			runtest.WantError(f.T, "request", err, nil)
 			if name, _, _ := strings.Cut(strings.TrimPrefix(m.Reply, ownInbox), "."); strings.Contains(m.Subject, ".lash-s-") {
 				names = append(names, name)
 			}

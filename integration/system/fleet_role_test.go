@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
@@ -20,7 +21,7 @@ func TestFleetRoles(t *testing.T) {
 	with := func(role workers.Role) *workers.Node {
 		n := f.Join(workers.Config{Roles: []workers.Role{role}, Runners: runners})
 		for _, r := range workers.Roles() {
-			harness.Equal(t, "node of "+string(role)+" has "+string(r), n.Has(r), r == role)
+			runtest.Equal(t, "node of "+string(role)+" has "+string(r), n.Has(r), r == role)
 		}
 		return n
 	}
@@ -29,23 +30,23 @@ func TestFleetRoles(t *testing.T) {
 	with(workers.RoleTask)
 	f.StartTurn(id, "t1", harness.Text("go"))
 	_, err := f.RegisterTask(f.Ctx, id, api.TaskRequest{ID: "k", Runner: "work"})
-	harness.WantError(t, "register", err, nil)
+	runtest.WantError(t, "register", err, nil)
 	f.AwaitTask(id, "k", events.TaskCompleted)
-	harness.Equal(t, "turns without a node for them", f.StateOf(id).Turns, 0)
+	runtest.Equal(t, "turns without a node for them", f.StateOf(id).Turns, 0)
 
 	runner := with(workers.RoleTurn)
-	harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "worker", harness.Find[*events.TurnStarted](f.System, id)[0].Worker, runner.ID())
+	runtest.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "worker", harness.Find[*events.TurnStarted](f.System, id)[0].Worker, runner.ID())
 	row, err := f.Bus.Directory().Get(f.Ctx, id)
-	harness.WantError(t, "directory", err, nil)
-	harness.Equal(t, "rows without a node for them", row.Revision, 0)
+	runtest.WantError(t, "directory", err, nil)
+	runtest.Equal(t, "rows without a node for them", row.Revision, 0)
 
 	// A node runs a task that it spawns itself, also without the role.
-	harness.WantError(t, "spawn", runner.Tasks().SpawnHiddenTask(f.Ctx, id, "own", func(context.Context) error { return nil }), nil)
-	harness.WantError(t, "await", runner.Tasks().AwaitHiddenTasks(f.Ctx, id), nil)
+	runtest.WantError(t, "spawn", runner.Tasks().SpawnHiddenTask(f.Ctx, id, "own", func(context.Context) error { return nil }), nil)
+	runtest.WantError(t, "await", runner.Tasks().AwaitHiddenTasks(f.Ctx, id), nil)
 	_, err = runner.Tasks().SpawnManaged(f.Ctx, id, api.TaskRequest{ID: "own"}, func(context.Context, *workers.RunningTask) (string, error) { return "mine", nil })
-	harness.WantError(t, "spawn", err, nil)
-	harness.Equal(t, "summary", f.AwaitTask(id, "own", events.TaskCompleted).Summary, "mine")
+	runtest.WantError(t, "spawn", err, nil)
+	runtest.Equal(t, "summary", f.AwaitTask(id, "own", events.TaskCompleted).Summary, "mine")
 
 	with(workers.RoleProjector)
 	directoryRow(f, id)
@@ -58,7 +59,7 @@ func directoryRow(f *harness.Fleet, id events.SessionID) bus.Row {
 	f.AwaitPolling("row", func() bool {
 		var err error
 		row, err = f.Bus.Directory().Get(f.Ctx, id)
-		harness.WantError(f.T, "directory", err, nil)
+		runtest.WantError(f.T, "directory", err, nil)
 		return row.Revision != 0
 	})
 	return row
@@ -83,7 +84,7 @@ func TestFleetTaskShare(t *testing.T) {
 	}
 	for _, name := range []events.TaskID{"one", "two", "three"} {
 		_, err := f.RegisterTask(f.Ctx, id, api.TaskRequest{ID: name, Runner: "work"})
-		harness.WantError(t, "register", err, nil)
+		runtest.WantError(t, "register", err, nil)
 	}
 	s := f.AwaitState(id, "two tasks", func(s *projector.State) bool {
 		one, _ := s.Task("one")
@@ -95,7 +96,7 @@ func TestFleetTaskShare(t *testing.T) {
 	for _, rec := range s.Tasks {
 		seen[rec.Worker]++
 	}
-	harness.Equal(t, "workers and nobody", len(seen), 3)
+	runtest.Equal(t, "workers and nobody", len(seen), 3)
 	close(done)
 	for _, name := range []events.TaskID{"one", "two", "three"} {
 		f.AwaitTask(id, name, events.TaskCompleted)

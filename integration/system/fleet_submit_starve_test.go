@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -98,7 +99,7 @@ func TestSubmitStarves(t *testing.T) { // alone: it measures the shares of the m
 	})
 	flood := time.Since(start)
 	for n := range clients {
-		harness.WantError(t, fmt.Sprintf("client %d", n), errs[n], nil)
+		runtest.WantError(t, fmt.Sprintf("client %d", n), errs[n], nil)
 	}
 	requests, written := progress()
 	sorted := slices.Sorted(slices.Values(slices.Concat(took...)))
@@ -108,10 +109,10 @@ func TestSubmitStarves(t *testing.T) { // alone: it measures the shares of the m
 		t.Errorf("meanwhile: got %d model calls and %d lines, want some of each", requests, written)
 	}
 	close(release)
-	harness.WantError(t, "stop", f.StopMonitor(f.Ctx, id, "m"), nil)
+	runtest.WantError(t, "stop", f.StopMonitor(f.Ctx, id, "m"), nil)
 	for n := range clients {
 		for k := range each {
-			harness.Equal(t, "end", f.AwaitTurn(id, events.TurnID(fmt.Sprintf("c%02d-%d", n, k))).End, events.EndFinished)
+			runtest.Equal(t, "end", f.AwaitTurn(id, events.TurnID(fmt.Sprintf("c%02d-%d", n, k))).End, events.EndFinished)
 		}
 	}
 	harness.VerifyHistory(t, f.Bus, id)

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
@@ -34,17 +35,17 @@ func TestSupersededTaskRun(t *testing.T) {
 	})
 	id := b.Open(api.CreateRequest{})
 	_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: "k", Runner: "long", Restart: events.RestartAlways})
-	harness.WantError(t, "register", err, nil)
-	harness.Equal(t, "first attempt", harness.Receive(b, "a run", runs), 1)
+	runtest.WantError(t, "register", err, nil)
+	runtest.Equal(t, "first attempt", harness.Receive(b, "a run", runs), 1)
 	rec := b.AwaitTask(id, "k", events.TaskRunning)
 	_, err = b.Worker().ClaimTask(b.Ctx, id, task.ClaimOf(&rec), "ghost")
-	harness.WantError(t, "claim", err, nil)
-	harness.WantError(t, "what the overtaken run is told", harness.Receive(b, "its word", results), workers.ErrSuperseded)
-	harness.Equal(t, "next attempt", harness.Receive(b, "a run", runs), 3)
+	runtest.WantError(t, "claim", err, nil)
+	runtest.WantError(t, "what the overtaken run is told", harness.Receive(b, "its word", results), workers.ErrSuperseded)
+	runtest.Equal(t, "next attempt", harness.Receive(b, "a run", runs), 3)
 	rec = b.AwaitTask(id, "k", events.TaskCompleted)
-	harness.Equal(t, "summary", rec.Summary, "done")
-	harness.Equal(t, "progress", rec.Message, "")
-	harness.Equal(t, "transitions", len(harness.Find[*events.TaskStateChanged](b, id)), 0)
+	runtest.Equal(t, "summary", rec.Summary, "done")
+	runtest.Equal(t, "progress", rec.Message, "")
+	runtest.Equal(t, "transitions", len(harness.Find[*events.TaskStateChanged](b, id)), 0)
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -55,18 +56,18 @@ func TestTaskOfTheSameID(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	request := api.TaskRequest{ID: "k", Runner: "nobody's"}
 	old, err := b.RegisterTask(b.Ctx, id, request)
-	harness.WantError(t, "register", err, nil)
+	runtest.WantError(t, "register", err, nil)
 	old, err = b.Worker().ClaimTask(b.Ctx, id, task.ClaimOf(&old), "w1")
-	harness.WantError(t, "claim", err, nil)
+	runtest.WantError(t, "claim", err, nil)
 	_, err = b.CancelTask(b.Ctx, id, "k")
-	harness.WantError(t, "cancel", err, nil)
+	runtest.WantError(t, "cancel", err, nil)
 	_, err = b.RegisterTask(b.Ctx, id, request)
-	harness.WantError(t, "register again", err, nil)
+	runtest.WantError(t, "register again", err, nil)
 	before, claim := b.LastSeq(id), task.ClaimOf(&old)
-	harness.WantError(t, "cancel of who was to stop", b.Worker().CancelClaimedTask(b.Ctx, id, claim), api.ErrTaskTaken)
-	harness.WantError(t, "progress", b.Worker().ProgressClaimedTask(b.Ctx, id, claim, "half of it"), api.ErrTaskTaken)
-	harness.WantError(t, "transition", b.Worker().TransitionClaimedTask(b.Ctx, id, claim, events.TaskWaiting), api.ErrTaskTaken)
-	harness.WantError(t, "end", b.Worker().EndClaimedTask(b.Ctx, id, claim, events.TaskCompleted, "done"), api.ErrTaskTaken)
-	harness.Equal(t, "sequence", b.LastSeq(id), before)
-	harness.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskPending)
+	runtest.WantError(t, "cancel of who was to stop", b.Worker().CancelClaimedTask(b.Ctx, id, claim), api.ErrTaskTaken)
+	runtest.WantError(t, "progress", b.Worker().ProgressClaimedTask(b.Ctx, id, claim, "half of it"), api.ErrTaskTaken)
+	runtest.WantError(t, "transition", b.Worker().TransitionClaimedTask(b.Ctx, id, claim, events.TaskWaiting), api.ErrTaskTaken)
+	runtest.WantError(t, "end", b.Worker().EndClaimedTask(b.Ctx, id, claim, events.TaskCompleted, "done"), api.ErrTaskTaken)
+	runtest.Equal(t, "sequence", b.LastSeq(id), before)
+	runtest.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskPending)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 )
@@ -30,7 +31,7 @@ func appendWithoutWake(f *harness.Fleet, id events.SessionID, list ...events.Eve
 		ID: events.CommitID(ulid.Make().String()), Session: id, At: 1,
 		Actor: events.Actor{Kind: events.ActorNode, ID: "dead"}, Events: list,
 	}, seq)
-	harness.WantError(f.T, "append", err, nil)
+	runtest.WantError(f.T, "append", err, nil)
 }
 
 var (
@@ -52,14 +53,14 @@ func TestFleetSweep(t *testing.T) {
 	f.Join(workers.Config{Runners: map[string]workers.TaskFunc{
 		"work": func(context.Context, *workers.RunningTask) (string, error) { return "done", nil },
 	}})
-	harness.Equal(t, "running", f.AwaitTurn(running, "t1").Attempts, 2)
-	harness.Equal(t, "behind a running one", f.AwaitTurn(waiting, "t2").End, events.EndFinished)
-	harness.Equal(t, "first of the queue", f.AwaitTurn(queued, "t1").End, events.EndFinished)
-	harness.Equal(t, "second of the queue", f.AwaitTurn(queued, "t2").End, events.EndFinished)
-	harness.Equal(t, "one whose time has come", f.AwaitTurn(scheduled, "t1").End, events.EndFinished)
-	harness.Equal(t, "task", f.AwaitTask(runs, "k", events.TaskCompleted).Summary, "done")
-	harness.Equal(t, "task of a dead worker", f.AwaitTask(orphan, "k", events.TaskFailed).Summary, "abandoned: worker dead is gone")
-	harness.Equal(t, "commits of an idle session", f.LastSeq(idle), 1)
+	runtest.Equal(t, "running", f.AwaitTurn(running, "t1").Attempts, 2)
+	runtest.Equal(t, "behind a running one", f.AwaitTurn(waiting, "t2").End, events.EndFinished)
+	runtest.Equal(t, "first of the queue", f.AwaitTurn(queued, "t1").End, events.EndFinished)
+	runtest.Equal(t, "second of the queue", f.AwaitTurn(queued, "t2").End, events.EndFinished)
+	runtest.Equal(t, "one whose time has come", f.AwaitTurn(scheduled, "t1").End, events.EndFinished)
+	runtest.Equal(t, "task", f.AwaitTask(runs, "k", events.TaskCompleted).Summary, "done")
+	runtest.Equal(t, "task of a dead worker", f.AwaitTask(orphan, "k", events.TaskFailed).Summary, "abandoned: worker dead is gone")
+	runtest.Equal(t, "commits of an idle session", f.LastSeq(idle), 1)
 	for _, id := range []events.SessionID{running, waiting, queued, scheduled} {
 		harness.VerifyHistory(t, f.Bus, id)
 	}
@@ -75,6 +76,6 @@ func TestFleetSweepParked(t *testing.T) {
 	parked := p.Open(api.CreateRequest{})
 	p.ParkTurn(parked)
 	appendWithoutWake(p, parked, events.Of("t1", &events.TurnCancelRequested{Request: "r", Origin: "dead"}))
-	harness.Equal(t, "end", p.AwaitTurn(parked, "t1").End, events.EndCancelled)
+	runtest.Equal(t, "end", p.AwaitTurn(parked, "t1").End, events.EndCancelled)
 	harness.VerifyHistory(t, p.Bus, parked)
 }

@@ -46,10 +46,10 @@ func TestTraceAcrossNodes(t *testing.T) {
 			harness.Receive(b, "the second model call", running)
 			kill()
 		} else {
-			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 			node.Stop(b.Ctx) // it may not have received the commit of the end yet
 		}
-		harness.WantError(t, "stop", spans.Stop(b.Ctx), nil)
+		runtest.WantError(t, "stop", spans.Stop(b.Ctx), nil)
 	}
 	ids, names := make(map[string]bool), make(map[string]int)
 	spans := make(map[string]bool)
@@ -60,12 +60,12 @@ func TestTraceAcrossNodes(t *testing.T) {
 			names[s.Name]++
 		}
 	}
-	harness.Equal(t, "traces", len(ids), 1)
+	runtest.Equal(t, "traces", len(ids), 1)
 	for name, n := range map[string]int{"invoke_agent": 1, "execute_tool add": 1} {
-		harness.Equal(t, "spans "+name, names[name], n)
+		runtest.Equal(t, "spans "+name, names[name], n)
 	}
-	harness.Equal(t, "spans of the first node, of its model calls and the tool", len(exporters[0].GetSpans()), 3)
-	harness.Equal(t, "spans of the second, of its model call and the turn", len(exporters[1].GetSpans()), 2)
+	runtest.Equal(t, "spans of the first node, of its model calls and the tool", len(exporters[0].GetSpans()), 3)
+	runtest.Equal(t, "spans of the second, of its model call and the turn", len(exporters[1].GetSpans()), 2)
 	for _, e := range exporters {
 		for _, s := range e.GetSpans() {
 			if s.Name != "invoke_agent" && !spans[s.Parent.SpanID().String()] {
@@ -93,11 +93,11 @@ func TestTraceOfToolNode(t *testing.T) {
 	}
 	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
 	for _, stop := range stops {
-		harness.WantError(t, "stop", stop(f.Ctx), nil)
+		runtest.WantError(t, "stop", stop(f.Ctx), nil)
 	}
-	harness.EqualLists(t, "runs", e.runs, []string{"tool run one"})
+	runtest.EqualLists(t, "runs", e.runs, []string{"tool run one"})
 	named := make(map[string]tracetest.SpanStubs)
 	for _, to := range exported {
 		for _, s := range to.GetSpans() {
@@ -108,10 +108,10 @@ func TestTraceOfToolNode(t *testing.T) {
 	if len(turns) != 1 || len(calls) != 1 {
 		t.Fatalf("got %d spans of the turn and %d of its call, want one each: %v", len(turns), len(calls), named)
 	}
-	harness.Equal(t, "trace of the call", calls[0].SpanContext.TraceID(), turns[0].SpanContext.TraceID())
-	harness.Equal(t, "parent of the call", calls[0].Parent.SpanID(), turns[0].SpanContext.SpanID())
-	harness.Equal(t, "trace of the parent", calls[0].Parent.TraceID(), turns[0].SpanContext.TraceID())
-	harness.Equal(t, "parent of the turn", turns[0].Parent.SpanID().IsValid(), false)
+	runtest.Equal(t, "trace of the call", calls[0].SpanContext.TraceID(), turns[0].SpanContext.TraceID())
+	runtest.Equal(t, "parent of the call", calls[0].Parent.SpanID(), turns[0].SpanContext.SpanID())
+	runtest.Equal(t, "trace of the parent", calls[0].Parent.TraceID(), turns[0].SpanContext.TraceID())
+	runtest.Equal(t, "parent of the turn", turns[0].Parent.SpanID().IsValid(), false)
 }
 
 // adding is a plugin with a tool that adds, once.
@@ -130,20 +130,20 @@ func TestSmokeMetrics(t *testing.T) {
 	b := harness.StartIdle(t, billed("r1", events.StopToolUse, harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Reply(harness.Text("3")), harness.Fail(llm.KindAuth, "no key"))
 	reg := prometheus.NewRegistry()
 	m, err := telemetry.NewMetrics(reg)
-	harness.WantError(t, "new metrics", err, nil)
+	runtest.WantError(t, "new metrics", err, nil)
 	list, err := prices.Parse([]byte(`{"date":"2026-01-02","source":"the test","models":[
 		{"provider":"scripted","names":["small-1"],"input":1,"output":10,"cache_read":0.5,"cache_write":2}]}`))
-	harness.WantError(t, "prices", err, nil)
+	runtest.WantError(t, "prices", err, nil)
 	m.SetPrices(list)
 	b.TraceTo = m.Trace
 	n, kill := b.StartNodeOn(b.Bus, adding())
-	harness.WantError(t, "register", reg.Register(telemetry.NewAssets(b.Bus, n.Running, func(context.Context) (map[string]int64, error) { return map[string]int64{"ann": 5}, nil })), nil)
+	runtest.WantError(t, "register", reg.Register(telemetry.NewAssets(b.Bus, n.Running, func(context.Context) (map[string]int64, error) { return map[string]int64{"ann": 5}, nil })), nil)
 	plugins := func() []api.ExternalPlugin {
 		return []api.ExternalPlugin{{Name: "notes", Instances: []api.PluginInstance{
 			{ID: "i1", Current: true, Running: 2, Calls: 7, Failures: 1}, {ID: "i2", Current: true, Draining: true, Running: 1, Calls: 3}, {ID: "i3"},
 		}}, {Name: "none"}}
 	}
-	harness.WantError(t, "register", reg.Register(telemetry.NewExternal(plugins)), nil)
+	runtest.WantError(t, "register", reg.Register(telemetry.NewExternal(plugins)), nil)
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.RunTurn(id, "t1", harness.Text("1+2?"))
 	b.RunTurn(id, "t2", harness.Text("and?"))
@@ -220,10 +220,10 @@ lash_plugin_calls_ended{plugin="notes"} 10
 lash_plugin_calls_failed{plugin="none"} 0
 lash_plugin_calls_failed{plugin="notes"} 1
 `
-	harness.WantError(t, "metrics", testutil.GatherAndCompare(reg, strings.NewReader(want), "lash_turns_total", "lash_tool_calls_total", "lash_tokens_total", "lash_cost_dollars_total", "lash_unpriced_replies_total", "lash_takeovers_total", "lash_up", "lash_stored_bytes", "lash_running",
+	runtest.WantError(t, "metrics", testutil.GatherAndCompare(reg, strings.NewReader(want), "lash_turns_total", "lash_tool_calls_total", "lash_tokens_total", "lash_cost_dollars_total", "lash_unpriced_replies_total", "lash_takeovers_total", "lash_up", "lash_stored_bytes", "lash_running",
 		"lash_plugin_instances", "lash_plugin_calls_running", "lash_plugin_calls_ended", "lash_plugin_calls_failed"), nil)
 	problems, err := testutil.GatherAndLint(reg)
-	harness.WantError(t, "lint", err, nil)
+	runtest.WantError(t, "lint", err, nil)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
@@ -235,7 +235,7 @@ lash_plugin_calls_failed{plugin="notes"} 1
 func gatherLabels(t *testing.T, reg *prometheus.Registry) map[string][]string {
 	t.Helper()
 	families, err := reg.Gather()
-	harness.WantError(t, "gather", err, nil)
+	runtest.WantError(t, "gather", err, nil)
 	series := make(map[string][]string)
 	for _, f := range families {
 		labels := []string{"job", "instance"} // which Prometheus adds
@@ -264,13 +264,13 @@ var (
 func checkDashboard(t *testing.T, series map[string][]string) {
 	t.Helper()
 	data, err := os.ReadFile("../../deploy/grafana/lash.json")
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	var board struct {
 		Panels []struct {
 			Targets []struct{ Expr, LegendFormat string }
 		}
 	}
-	harness.WantError(t, "parse", json.Unmarshal(data, &board), nil)
+	runtest.WantError(t, "parse", json.Unmarshal(data, &board), nil)
 	byModel := make(map[string]bool) // series that a panel shows by model
 	for i, p := range board.Panels {
 		if len(p.Targets) == 0 {
@@ -319,13 +319,13 @@ func TestMetricLabels(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
 	m, err := telemetry.NewMetrics(reg)
-	harness.WantError(t, "new metrics", err, nil)
+	runtest.WantError(t, "new metrics", err, nil)
 	for i := range 5000 {
 		m.Trace(api.TraceRecord{Event: api.TraceEvent{Type: api.TraceToolCallCompleted, Tool: fmt.Sprint("tool", i)}})
 	}
 	count, err := testutil.GatherAndCount(reg, "lash_tool_calls_total")
-	harness.WantError(t, "count", err, nil)
-	harness.Equal(t, "series of 5000 tools", count, 201)
+	runtest.WantError(t, "count", err, nil)
+	runtest.Equal(t, "series of 5000 tools", count, 201)
 }
 
 func TestReadiness(t *testing.T) {
@@ -334,31 +334,31 @@ func TestReadiness(t *testing.T) {
 	mine := bustest.Open(t, b.Server)
 	n, kill := b.StartNodeOn(mine)
 	on, err := net.Listen("tcp", "127.0.0.1:0")
-	harness.WantError(t, "listen", err, nil)
+	runtest.WantError(t, "listen", err, nil)
 	s := telemetry.Serve(on, prometheus.NewRegistry(), n.Ready, func() string { return "" })
 	t.Cleanup(func() { s.Stop(context.Background()) }) // the test's own context has ended by then
 	get := func(path string) (int, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(b.Ctx, http.MethodGet, "http://"+s.Addr()+path, nil)
-		harness.WantError(t, "request", err, nil)
+		runtest.WantError(t, "request", err, nil)
 		resp, err := http.DefaultTransport.RoundTrip(req)
-		harness.WantError(t, "get", err, nil)
+		runtest.WantError(t, "get", err, nil)
 		defer resp.Body.Close() //nolint:errcheck // read whole
 		body, err := io.ReadAll(resp.Body)
-		harness.WantError(t, "read", err, nil)
+		runtest.WantError(t, "read", err, nil)
 		return resp.StatusCode, strings.TrimSpace(string(body))
 	}
 	t.Cleanup(func() { http.DefaultTransport.(*http.Transport).CloseIdleConnections() })
 	status, body := get("/readyz")
-	harness.Equal(t, "ready", fmt.Sprint(status, " ", body), "200 ready")
+	runtest.Equal(t, "ready", fmt.Sprint(status, " ", body), "200 ready")
 	kill()
 	status, body = get("/readyz")
-	harness.Equal(t, "after its stop", fmt.Sprint(status, " ", body), "503 "+workers.ErrStopping.Error())
+	runtest.Equal(t, "after its stop", fmt.Sprint(status, " ", body), "503 "+workers.ErrStopping.Error())
 	status, body = get("/healthz")
-	harness.Equal(t, "health", fmt.Sprint(status, " ", body), "200 ok")
+	runtest.Equal(t, "health", fmt.Sprint(status, " ", body), "200 ok")
 
 	other, _ := b.StartNodeOn(bustest.Open(t, b.Server))
-	harness.WantError(t, "another node", other.Ready(b.Ctx), nil)
+	runtest.WantError(t, "another node", other.Ready(b.Ctx), nil)
 	b.Server.Stop()
 	for err = other.Ready(b.Ctx); err == nil; err = other.Ready(b.Ctx) { // until its connection knows
 	}

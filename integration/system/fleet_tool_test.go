@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -93,23 +94,23 @@ func TestSmokeFleetTool(t *testing.T) {
 	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
 	f.AwaitUnqueued(id)
-	harness.Equal(t, "runs while no node takes tools", len(e.runs), 1)
+	runtest.Equal(t, "runs while no node takes tools", len(e.runs), 1)
 	flood(f, "other", 1)
-	harness.Equal(t, "another session's turn meanwhile", f.AwaitTurn("other", "t0").End, events.EndFinished)
+	runtest.Equal(t, "another session's turn meanwhile", f.AwaitTurn("other", "t0").End, events.EndFinished)
 	tools := toolsOnly(f, "tools", bustest.Open(t, f.Server), e)
-	harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
 	list := f.Messages(id)
-	harness.Equal(t, "messages", len(list), 4)
+	runtest.Equal(t, "messages", len(list), 4)
 	if got := list[2]; !strings.HasPrefix(got, "user a=ran one b=stayed two c=ran xxxxxxxx d=[failed]") {
 		t.Errorf("results: got %.200s, want each call's own", got)
 	}
-	harness.Equal(t, "runs", len(e.runs), 3)
-	harness.Equal(t, "bound to the turn", e.runs[0], "turns stay two")
+	runtest.Equal(t, "runs", len(e.runs), 3)
+	runtest.Equal(t, "bound to the turn", e.runs[0], "turns stay two")
 	for _, run := range e.runs[1:] {
-		harness.Equal(t, "node", strings.HasPrefix(run, "tools run"), true)
+		runtest.Equal(t, "node", strings.HasPrefix(run, "tools run"), true)
 	}
 	for _, s := range harness.Find[*events.TaskStarted](f.System, id) {
-		harness.Equal(t, "worker", s.Worker, tools.ID())
+		runtest.Equal(t, "worker", s.Worker, tools.ID())
 	}
 	harness.VerifyHistory(t, f.Bus, id)
 }
@@ -146,8 +147,8 @@ func TestFleetWaitingCallLeavesItsPlace(t *testing.T) {
 			harness.Receive(f.System, "the call that waits", called)
 			f.StartTurn(second, "t1", harness.Text("go"))
 			close(submitted)
-			harness.Equal(t, "end", f.AwaitTurn(first, "t1").End, events.EndFinished)
-			harness.Equal(t, "result", f.CallResult(first, "a"), "waited for t1")
+			runtest.Equal(t, "end", f.AwaitTurn(first, "t1").End, events.EndFinished)
+			runtest.Equal(t, "result", f.CallResult(first, "a"), "waited for t1")
 		})
 	}
 }
@@ -186,7 +187,7 @@ func TestFleetToolGone(t *testing.T) {
 			first := toolsOnly(f, "first", secondBus, e)
 			id := f.Open(api.CreateRequest{})
 			f.StartTurn(id, "t1", harness.Text("go"))
-			harness.Equal(t, "node", harness.Receive(f.System, "call", e.started), "first")
+			runtest.Equal(t, "node", harness.Receive(f.System, "call", e.started), "first")
 			toolsOnly(f, "second", bustest.Open(t, f.Server), e)
 			if c.cut {
 				secondBus.Close()
@@ -195,10 +196,10 @@ func TestFleetToolGone(t *testing.T) {
 				cancel()
 				first.Stop(now)
 			}
-			harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
-			harness.Equal(t, "what the model reads", f.Messages(id)[2], "user a="+c.read)
+			runtest.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.Equal(t, "what the model reads", f.Messages(id)[2], "user a="+c.read)
 			e.mu.Lock()
-			harness.Equal(t, "runs", len(e.runs), c.runs)
+			runtest.Equal(t, "runs", len(e.runs), c.runs)
 			e.mu.Unlock()
 			harness.VerifyHistory(t, f.Bus, id)
 		})
@@ -222,8 +223,8 @@ func TestFleetToolDrain(t *testing.T) {
 	harness.Receive(f.System, "begin of the wait", g.waits)
 	close(release)
 	harness.Receive(f.System, "stop", stopped)
-	harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "what the model reads", f.Messages(id)[2], "user a=ran one")
+	runtest.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "what the model reads", f.Messages(id)[2], "user a=ran one")
 }
 
 // TestFleetToolCancel cancels the turn, or the call alone, while another node runs it.
@@ -238,7 +239,7 @@ func TestFleetToolCancel(t *testing.T) {
 		}, events.EndCancelled},
 		"call": {func(f *harness.Fleet, id events.SessionID) {
 			_, err := f.CancelTask(f.Ctx, id, f.StateOf(id).Tasks[0].ID)
-			harness.WantError(f.T, "cancel", err, nil)
+			runtest.WantError(f.T, "cancel", err, nil)
 		}, events.EndFinished},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -255,9 +256,9 @@ func TestFleetToolCancel(t *testing.T) {
 			f.AwaitUnqueued(id)
 			c.cancel(f, id)
 			harness.Receive(f.System, "end of the tool's context", ended)
-			harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, c.end)
+			runtest.Equal(t, "end", f.AwaitTurn(id, "t1").End, c.end)
 			f.AwaitState(id, "end of the task", func(s *projector.State) bool { return !s.Tasks[0].Live() })
-			harness.Equal(t, "runs", len(e.runs), 1)
+			runtest.Equal(t, "runs", len(e.runs), 1)
 		})
 	}
 }
@@ -288,15 +289,15 @@ func TestFleetToolOtherTurn(t *testing.T) {
 			ends <- struct{}{}
 		}
 	})
-	harness.WantError(t, "hear", err, nil)
+	runtest.WantError(t, "hear", err, nil)
 	defer stop()
-	harness.WantError(t, "flush", on.Conn().Flush(), nil)
+	runtest.WantError(t, "flush", on.Conn().Flush(), nil)
 	_, err = f.Submit(f.Ctx, id, harness.TurnWhenBusy("t2", api.WhenBusyReject))
-	harness.WantError(t, "submit", err, nil)
+	runtest.WantError(t, "submit", err, nil)
 	harness.Receive(f.System, "end of t2 where the tool runs", ends)
 	close(release)
-	harness.Equal(t, "end of t2", f.AwaitTurn(id, "t2").End, events.EndRejected)
-	harness.Equal(t, "end of t1", f.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "what the model reads", f.Messages(id)[2], "user a=ran one")
+	runtest.Equal(t, "end of t2", f.AwaitTurn(id, "t2").End, events.EndRejected)
+	runtest.Equal(t, "end of t1", f.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "what the model reads", f.Messages(id)[2], "user a=ran one")
 	harness.VerifyHistory(t, f.Bus, id)
 }

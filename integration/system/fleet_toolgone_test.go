@@ -6,6 +6,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
@@ -44,11 +45,11 @@ func TestFleetToolCancelUnclaimed(t *testing.T) {
 			id := f.Open(api.CreateRequest{})
 			f.StartTurn(id, "t1", harness.Text("go"))
 			f.AwaitUnqueued(id)
-			harness.WantError(t, "cancel", cancel(f, id, &f.StateOf(id).Tasks[0]), nil)
+			runtest.WantError(t, "cancel", cancel(f, id, &f.StateOf(id).Tasks[0]), nil)
 			toolsOnly(f, "tools", bustest.Open(t, f.Server), e)
-			harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
-			harness.Equal(t, "what the model reads", f.Messages(id)[2], "user a=[cancelled] the call was cancelled")
-			harness.Equal(t, "runs", len(e.runs), 0)
+			runtest.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.Equal(t, "what the model reads", f.Messages(id)[2], "user a=[cancelled] the call was cancelled")
+			runtest.Equal(t, "runs", len(e.runs), 0)
 			harness.VerifyHistory(t, f.Bus, id)
 		})
 	}

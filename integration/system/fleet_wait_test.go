@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -34,7 +35,7 @@ func TestFleetWaitingTurnLeavesItsSlot(t *testing.T) {
 				return harness.Reply(harness.Text("done"))(ctx, req)
 			}
 			builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{subagent.Factory(subagent.Config{})}})
-			harness.WantError(t, "plugins", err, nil)
+			runtest.WantError(t, "plugins", err, nil)
 			f.Join(workers.Config{Concurrency: places, Plugins: builder})
 			for n := range places {
 				id := f.Open(api.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", n))})
@@ -42,13 +43,13 @@ func TestFleetWaitingTurnLeavesItsSlot(t *testing.T) {
 			}
 			for n := range places {
 				id := events.SessionID(fmt.Sprintf("s%d", n))
-				harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
-				harness.Equal(t, "agents", len(harness.Find[*events.TaskRegistered](f.System, id)), 1)
+				runtest.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
+				runtest.Equal(t, "agents", len(harness.Find[*events.TaskRegistered](f.System, id)), 1)
 			}
 			// The slots are free again, and there are no more than before.
 			f.Open(api.CreateRequest{ID: "last"})
 			f.StartTurn("last", "t1", harness.Text("go"))
-			harness.Equal(t, "end", f.AwaitTurn("last", "t1").End, events.EndFinished)
+			runtest.Equal(t, "end", f.AwaitTurn("last", "t1").End, events.EndFinished)
 		})
 	}
 }

@@ -34,7 +34,7 @@ func TestCheckRecordings(t *testing.T) {
 	dir := t.TempDir()
 	chats := filepath.Join(dir, "chats.jsonl")
 	all := slices.Concat(recordingtest.Each(recording.FormatChat), recordingtest.Each(recording.FormatPi), recordingtest.Make(1, recording.FormatPi, 60))
-	harness.WantError(t, "recordings", os.WriteFile(chats, all, 0o600), nil)
+	runtest.WantError(t, "recordings", os.WriteFile(chats, all, 0o600), nil)
 	node, replay := harness.BuildCommand(t, "lash-node"), harness.BuildCommand(t, "lash-replay")
 	changed := harness.BuildCommand(t, "lash-replay", "-overlay", unclosed(t))
 	store, junit := filepath.Join(dir, "store"), filepath.Join(dir, "report.xml")
@@ -62,7 +62,7 @@ func TestCheckRecordings(t *testing.T) {
 		}
 	}
 	got = output(t, 1, changed, "check", "--json", "--store", store)
-	harness.WantError(t, "report", json.Unmarshal([]byte(got), &report), nil)
+	runtest.WantError(t, "report", json.Unmarshal([]byte(got), &report), nil)
 	for _, r := range report.Results {
 		at := ""
 		if d := r.Difference; d != nil {
@@ -80,7 +80,7 @@ func TestCheckInEnvironment(t *testing.T) {
 	environments, file := filepath.Join(of, "environments.json"), filepath.Join(of, "s1.lash")
 	harness.WriteFiles(t, of, map[string]string{"environments.json": fmt.Sprintf(`{"environments": {"ci": {"directory": %q}}}`, dir)})
 	harness.WriteFiles(t, dir, map[string]string{"hidden": "a key"})
-	harness.WantError(t, "link", os.Symlink("hidden", filepath.Join(dir, "link")), nil)
+	runtest.WantError(t, "link", os.Symlink("hidden", filepath.Join(dir, "link")), nil)
 	rules := gate.Options{Deny: []string{"read_file:hidden"}}
 	b := harness.StartIdle(t, harness.Reply(harness.Call("a", "read_file", `{"path":"link"}`)), harness.Reply(harness.Text("done")))
 	b.Host = b.StartNodeWith(workers.Config{Environments: plugin.Environments{"ci": {Dir: dir}}}, plugin.BuilderConfig{
@@ -88,11 +88,11 @@ func TestCheckInEnvironment(t *testing.T) {
 	}).Host()
 	id := b.Open(api.CreateRequest{ID: "s1", Config: events.Config{Environment: "ci"}})
 	b.RunTurn(id, "t1", harness.Text("read it"))
-	harness.Equal(t, "denied: "+b.CallResult(id, "a"), strings.Contains(b.CallResult(id, "a"), "a key"), false)
+	runtest.Equal(t, "denied: "+b.CallResult(id, "a"), strings.Contains(b.CallResult(id, "a"), "a key"), false)
 	var data bytes.Buffer
 	_, err := archive.Write(b.Ctx, b.Bus.Log(), b.Bus, id, &data)
-	harness.WantError(t, "archive", err, nil)
-	harness.WantError(t, "archive", os.WriteFile(file, data.Bytes(), 0o600), nil)
+	runtest.WantError(t, "archive", err, nil)
+	runtest.WantError(t, "archive", os.WriteFile(file, data.Bytes(), 0o600), nil)
 
 	node, args := harness.BuildCommand(t, "lash-node"), []string{"check", file, "--plugins", "gate,files", "--root", root, "--deny", rules.Deny[0]}
 	if keys := bustest.EncryptedFile(); keys != "" {
@@ -109,7 +109,7 @@ func TestCheckInEnvironment(t *testing.T) {
 func closedCalls(t *testing.T, program, store string) (int, map[string]string) {
 	t.Helper()
 	var list []struct{ ID string }
-	harness.WantError(t, "sessions", json.Unmarshal([]byte(output(t, 0, program, "ls", "--json", "--store", store)), &list), nil)
+	runtest.WantError(t, "sessions", json.Unmarshal([]byte(output(t, 0, program, "ls", "--json", "--store", store)), &list), nil)
 	found := make(map[string]string)
 	for _, s := range list {
 		lines := strings.Split(strings.TrimSpace(output(t, 0, program, "events", s.ID, "--json", "--store", store)), "\n")
@@ -120,7 +120,7 @@ func closedCalls(t *testing.T, program, store string) (int, map[string]string) {
 					Index int `json:"pos"`
 					Kind  string
 				}
-				harness.WantError(t, "event", json.Unmarshal([]byte(line), &ev), nil)
+				runtest.WantError(t, "event", json.Unmarshal([]byte(line), &ev), nil)
 				found[s.ID] = fmt.Sprintf("%d.%d %s", ev.Seq, ev.Index, ev.Kind)
 				break
 			}
@@ -135,18 +135,18 @@ func unclosed(t *testing.T) string {
 	t.Helper()
 	const line = "if results := cancelled(calls, nil); len(results) > 0 {"
 	path, err := filepath.Abs("../../session/turn/calls.go")
-	harness.WantError(t, "path", err, nil)
+	runtest.WantError(t, "path", err, nil)
 	source, err := os.ReadFile(path)
-	harness.WantError(t, "source", err, nil)
+	runtest.WantError(t, "source", err, nil)
 	if strings.Count(string(source), line) != 1 {
 		t.Fatalf("%s has not one line %q", path, line)
 	}
 	dir := t.TempDir()
 	changed, overlay := filepath.Join(dir, "calls.go"), filepath.Join(dir, "overlay.json")
 	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-	harness.WantError(t, "overlay", err, nil)
-	harness.WantError(t, "write", os.WriteFile(changed, []byte(strings.Replace(string(source), line, strings.Replace(line, "; len", "; false && len", 1), 1)), 0o600), nil)
-	harness.WantError(t, "write", os.WriteFile(overlay, list, 0o600), nil)
+	runtest.WantError(t, "overlay", err, nil)
+	runtest.WantError(t, "write", os.WriteFile(changed, []byte(strings.Replace(string(source), line, strings.Replace(line, "; len", "; false && len", 1), 1)), 0o600), nil)
+	runtest.WantError(t, "write", os.WriteFile(overlay, list, 0o600), nil)
 	return overlay
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -36,7 +37,7 @@ func TestEraseRunning(t *testing.T) {
 	<-inTool
 	h := b.OtherHost()
 	tomb, err := h.Erase(b.Ctx, id, "asked to")
-	harness.WantError(t, "erase", err, nil)
+	runtest.WantError(t, "erase", err, nil)
 	close(goOn)
 	for _, host := range []*session.Host{h, b.Host} {
 		_, err := host.State(b.Ctx, id)
@@ -50,15 +51,15 @@ func TestEraseRunning(t *testing.T) {
 		t.Errorf("create: got %v, want an erased error", err)
 	}
 	again, err := b.Erase(b.Ctx, id, "once more")
-	harness.WantError(t, "erase again", err, nil)
-	harness.Equal(t, "tombstone", again, tomb)
+	runtest.WantError(t, "erase again", err, nil)
+	runtest.Equal(t, "tombstone", again, tomb)
 	other := b.Open(api.CreateRequest{})
-	harness.Equal(t, "another session's turn", b.RunTurn(other, "t1", harness.Text("hello")).Text, "other")
+	runtest.Equal(t, "another session's turn", b.RunTurn(other, "t1", harness.Text("hello")).Text, "other")
 	b.AwaitPolling("its wake is gone", func() bool { return !b.HasWake(id) })
 	row := b.DirectoryRow(b.Ctx, id)
-	harness.Equal(t, "row", row.Status, projector.StatusErased)
-	harness.Equal(t, "age of the tombstone", time.Since(row.Erased.At.Time()) < time.Minute, true)
-	harness.Equal(t, "hot sessions", hot(b), 1)
+	runtest.Equal(t, "row", row.Status, projector.StatusErased)
+	runtest.Equal(t, "age of the tombstone", time.Since(row.Erased.At.Time()) < time.Minute, true)
+	runtest.Equal(t, "hot sessions", hot(b), 1)
 }
 
 // TestEraseLateWakes has wakes of an erased session arrive late: they are removed without a dead letter.
@@ -67,20 +68,20 @@ func TestEraseLateWakes(t *testing.T) {
 	f := harness.StartFleet(t)
 	id := f.Open(api.CreateRequest{})
 	_, err := f.Erase(f.Ctx, id, "asked to")
-	harness.WantError(t, "erase", err, nil)
+	runtest.WantError(t, "erase", err, nil)
 	keys := []bus.WakeKey{{Class: bus.ClassTurn, Session: id}, {Class: bus.ClassTask, Session: id, Task: "k"}, {Class: bus.ClassTool, Session: id, Task: "c"}}
 	for _, key := range keys {
 		for _, repair := range []bool{false, true} {
-			harness.WantError(t, "wake", f.Bus.PublishWake(key, bus.WakeHint{Repair: repair}), nil)
+			runtest.WantError(t, "wake", f.Bus.PublishWake(key, bus.WakeHint{Repair: repair}), nil)
 		}
 	}
 	f.Join(workers.Config{})
 	f.AwaitPolling("every wake is acked", func() bool {
 		wakes, err := f.Bus.Wakes(f.Ctx)
-		harness.WantError(t, "wakes", err, nil)
+		runtest.WantError(t, "wakes", err, nil)
 		return len(wakes) == 0
 	})
-	harness.Equal(t, "dead letters", len(f.DeadLetters()), 0)
+	runtest.Equal(t, "dead letters", len(f.DeadLetters()), 0)
 }
 
 // TestEraseTask erases a session with a running task, and one that ignores its cancellation: both end.
@@ -98,9 +99,9 @@ func TestEraseTask(t *testing.T) {
 		return "done", nil
 	})
 	_, err := b.Erase(b.Ctx, id, "asked to")
-	harness.WantError(t, "erase", err, nil)
+	runtest.WantError(t, "erase", err, nil)
 	close(stubborn)
-	harness.WantError(t, "cause", harness.Receive(b, "end of the work's context", outcomes), workers.ErrTaskCancelled)
+	runtest.WantError(t, "cause", harness.Receive(b, "end of the work's context", outcomes), workers.ErrTaskCancelled)
 	go func() { defer close(returned); s.Stop(b.Ctx) }()
 	harness.Receive(b, "end of what ran", returned)
 }
@@ -112,15 +113,15 @@ func TestEraseLeavesForks(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hello"))
 	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{})
-	harness.WantError(t, "fork", err, nil)
+	runtest.WantError(t, "fork", err, nil)
 	_, err = b.Erase(b.Ctx, id, "asked to")
-	harness.WantError(t, "erase", err, nil)
+	runtest.WantError(t, "erase", err, nil)
 	b.RunTurn(fork, "t2", harness.Text("again"))
-	harness.EqualLists(t, "messages", b.Messages(fork), []string{"user hello", "assistant re: hello", "user again", "assistant re: again"})
+	runtest.EqualLists(t, "messages", b.Messages(fork), []string{"user hello", "assistant re: hello", "user again", "assistant re: again"})
 	_, err = b.Fork(b.Ctx, id, api.CreateRequest{})
 	if !errors.As(err, new(*events.ErasedError)) {
 		t.Errorf("fork of an erased session: got %v, want an erased error", err)
 	}
 	_, err = b.Erase(b.Ctx, "nobody", "asked to")
-	harness.WantError(t, "erase nobody", err, events.ErrNoSession)
+	runtest.WantError(t, "erase nobody", err, events.ErrNoSession)
 }

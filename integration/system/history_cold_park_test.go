@@ -6,6 +6,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -16,10 +17,10 @@ import (
 func goesCold(b *harness.System, id events.SessionID) {
 	b.T.Helper()
 	done, err := follow.NewArchiver(b.Bus, follow.ArchiverConfig{Parked: turn.Parked}).Archive(b.Ctx, id)
-	harness.WantError(b.T, "archive", err, nil)
-	harness.Equal(b.T, "cold", done, true)
-	harness.Equal(b.T, "hot sessions", hot(b), 0)
-	harness.Equal(b.T, "place", b.DirectoryRow(b.Ctx, id).Place, follow.PlaceCold)
+	runtest.WantError(b.T, "archive", err, nil)
+	runtest.Equal(b.T, "cold", done, true)
+	runtest.Equal(b.T, "hot sessions", hot(b), 0)
+	runtest.Equal(b.T, "place", b.DirectoryRow(b.Ctx, id).Place, follow.PlaceCold)
 }
 
 // TestColdWhileParked makes a session cold whose turn waits for an approval. The answer and later turns find it, on
@@ -34,14 +35,14 @@ func TestColdWhileParked(t *testing.T) {
 		"answered": {func(*testing.T, *harness.System, *session.Host, events.SessionID) {}, events.EndFinished, 1},
 		"injected": {func(t *testing.T, b *harness.System, h *session.Host, id events.SessionID) {
 			_, err := h.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("hurry")}})
-			harness.WantError(t, "inject", err, nil)
-			harness.Equal(t, "hot sessions", hot(b), 1)
+			runtest.WantError(t, "inject", err, nil)
+			runtest.Equal(t, "hot sessions", hot(b), 1)
 			goesCold(b, id)
 		}, events.EndFinished, 1},
 		"cancelled": {func(t *testing.T, b *harness.System, h *session.Host, id events.SessionID) {
 			receipt, _, err := h.Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: "c1"})
-			harness.WantError(t, "cancel", err, nil)
-			harness.Equal(t, "receipt", receipt, api.CancelRequested)
+			runtest.WantError(t, "cancel", err, nil)
+			runtest.Equal(t, "receipt", receipt, api.CancelRequested)
 		}, events.EndCancelled, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,16 +55,16 @@ func TestColdWhileParked(t *testing.T) {
 			kill()
 			goesCold(b, id)
 			list, err := b.OtherHost().Approvals(b.Ctx, id)
-			harness.WantError(t, "approvals", err, nil)
-			harness.Equal(t, "questions", len(list), 1)
+			runtest.WantError(t, "approvals", err, nil)
+			runtest.Equal(t, "questions", len(list), 1)
 			h := b.OtherHost()
 			c.next(t, b, h, id)
 			if c.end == events.EndFinished {
-				harness.WantError(t, "approve", b.AnswerApproval(h, id, true), nil)
+				runtest.WantError(t, "approve", b.AnswerApproval(h, id, true), nil)
 			}
 			b.StartNodeOn(bustest.Open(t, b.Server), g.Factory(events.EffectsNonIdempotent))
-			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, c.end)
-			harness.Equal(t, "runs", g.Runs.Load(), c.runs)
+			runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, c.end)
+			runtest.Equal(t, "runs", g.Runs.Load(), c.runs)
 			b.Verify(id)
 		})
 	}
@@ -81,12 +82,12 @@ func TestColdIgnoresBusySessions(t *testing.T) {
 		Events: []events.Event{events.Of("t1", &events.TurnRequested{Input: events.TurnInput{Parts: []events.Part{harness.Text("hello")}}})},
 	}
 	_, err := b.Bus.Log().Append(b.Ctx, c, b.LastSeq(queued))
-	harness.WantError(t, "request", err, nil)
+	runtest.WantError(t, "request", err, nil)
 	a := follow.NewArchiver(b.Bus, follow.ArchiverConfig{Parked: turn.Parked})
 	for id, rests := range map[events.SessionID]bool{id: true, queued: false} {
 		done, err := a.Archive(b.Ctx, id)
-		harness.WantError(t, "archive", err, nil)
-		harness.Equal(t, "archived", done, rests)
+		runtest.WantError(t, "archive", err, nil)
+		runtest.Equal(t, "archived", done, rests)
 	}
 }
 
@@ -99,6 +100,6 @@ func TestSmokeColdParkedHot(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.ParkTurn(id)
 	done, err := follow.NewArchiver(b.Bus, follow.ArchiverConfig{}).Archive(b.Ctx, id)
-	harness.WantError(t, "archive", err, nil)
-	harness.Equal(t, "archived", done, false)
+	runtest.WantError(t, "archive", err, nil)
+	runtest.Equal(t, "archived", done, false)
 }

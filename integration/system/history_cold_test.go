@@ -52,7 +52,7 @@ func TestColdUnderLoad(t *testing.T) {
 				}
 				want = append(want, "user "+text, "assistant re: "+text)
 			}
-			harness.EqualLists(t, "messages", b.Messages(id), want)
+			runtest.EqualLists(t, "messages", b.Messages(id), want)
 		})
 		running.Go(func() { watchEnds(t, b, id, turns) })
 	}
@@ -107,8 +107,8 @@ func TestColdNode(t *testing.T) {
 		Bus: b.Bus, Providers: map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, Provider: "scripted",
 		ArchiveAfter: 50 * time.Millisecond, Logger: zaptest.NewLogger(t),
 	})
-	harness.WantError(t, "new node", err, nil)
-	harness.WantError(t, "start", n.Start(b.Ctx), nil)
+	runtest.WantError(t, "new node", err, nil)
+	runtest.WantError(t, "start", n.Start(b.Ctx), nil)
 	t.Cleanup(func() { n.Stop(context.WithoutCancel(t.Context())) })
 	id := b.Open(api.CreateRequest{})
 	for _, turn := range []events.TurnID{"t1", "t2"} {
@@ -118,7 +118,7 @@ func TestColdNode(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant re: hello", "user hello", "assistant re: hello"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant re: hello", "user hello", "assistant re: hello"})
 }
 
 func hot(b *harness.System) (n int) {
@@ -141,7 +141,7 @@ func watchEnds(t *testing.T, b *harness.System, id events.SessionID, turns int) 
 		if seen.Commit == nil {
 			continue
 		}
-		harness.Equal(t, "sequence", seen.Seq, next)
+		runtest.Equal(t, "sequence", seen.Seq, next)
 		next++
 		for _, e := range seen.Commit.Events {
 			if e.Kind == events.KindTurnCompleted {

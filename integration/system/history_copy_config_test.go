@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -18,11 +19,11 @@ func TestSmokeForkKeepsInstructions(t *testing.T) {
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "m1", Instructions: "You are a clerk.", Layers: layers}})
 	for _, tc := range []struct{ given, want string }{{"", "You are a clerk."}, {"You are a judge.", "You are a judge."}} {
 		fork, err := b.Fork(b.Ctx, id, api.CreateRequest{Config: events.Config{Model: "m2", Instructions: tc.given}})
-		harness.WantError(t, "fork", err, nil)
+		runtest.WantError(t, "fork", err, nil)
 		c := b.StateOf(fork).Config
-		harness.Equal(t, "model", c.Model, "m2")
-		harness.Equal(t, "instructions", c.Instructions, tc.want)
-		harness.Equal(t, "layers", len(c.Layers) == 1, tc.given == "")
+		runtest.Equal(t, "model", c.Model, "m2")
+		runtest.Equal(t, "instructions", c.Instructions, tc.want)
+		runtest.Equal(t, "layers", len(c.Layers) == 1, tc.given == "")
 	}
 }
 
@@ -34,11 +35,11 @@ func TestCancelOfAgentEndsScheduledTurns(t *testing.T) {
 	parent := b.Open(api.CreateRequest{})
 	child := b.Open(api.CreateRequest{Parent: parent})
 	_, err := b.RegisterTask(b.Ctx, parent, api.TaskRequest{ID: "k", Of: events.TaskSubagent, Child: child})
-	harness.WantError(t, "register", err, nil)
+	runtest.WantError(t, "register", err, nil)
 	_, err = b.SubmitAt(b.Ctx, child, time.Now().Add(time.Hour), api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("later")}}})
-	harness.WantError(t, "submit at", err, nil)
+	runtest.WantError(t, "submit at", err, nil)
 	_, err = b.CancelTask(b.Ctx, parent, "k")
-	harness.WantError(t, "cancel", err, nil)
+	runtest.WantError(t, "cancel", err, nil)
 	b.AwaitState(parent, "the cancel to be passed on", func(s *projector.State) bool { return !s.Tasks[0].Unfinished() })
-	harness.Equal(t, "scheduled turns", len(b.StateOf(child).Scheduled), 0)
+	runtest.Equal(t, "scheduled turns", len(b.StateOf(child).Scheduled), 0)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
@@ -74,7 +75,7 @@ func TestCopyHasSettings(t *testing.T) {
 				b.CommitUnchecked(id, given)
 				from := b.StateOf(id)
 				c, err := method.copy(b, id)
-				harness.WantError(t, "copy", err, nil)
+				runtest.WantError(t, "copy", err, nil)
 				harness.EqualSettings(t, name, b.StateOf(c), from)
 			})
 		}
@@ -87,15 +88,15 @@ func compacted(b *harness.System, n int) events.SessionID {
 	b.T.Helper()
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "m"}, Options: map[string]string{"memory": `{"n":1}`}})
 	b.AppendTexts(id, "left", "behind")
-	harness.WantError(b.T, "branch", b.BranchTo(b.Ctx, id, "left"), nil)
+	runtest.WantError(b.T, "branch", b.BranchTo(b.Ctx, id, "left"), nil)
 	list := make([]string, n)
 	for i := range list {
 		list[i] = fmt.Sprintf("m%d", i)
 	}
 	b.AppendTexts(id, list...)
-	harness.WantError(b.T, "options", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`{"deep":true}`), false), nil)
+	runtest.WantError(b.T, "options", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`{"deep":true}`), false), nil)
 	_, err := b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "X", Reason: "compaction", Keep: events.NodeID(list[n-2]), Nodes: harness.UserMessages("summary")})
-	harness.WantError(b.T, "open", err, nil)
+	runtest.WantError(b.T, "open", err, nil)
 	b.CommitUnchecked(id, &events.FrameStateSaved{State: []byte("code")})
 	b.CommitUnchecked(id, &events.PluginStateSaved{Plugin: "memory", Version: "1", Revision: 7, State: []byte("mine")})
 	b.AppendTexts(id, "after")
@@ -117,12 +118,12 @@ func TestCopyOfCompactedSession(t *testing.T) {
 					}
 					from := b.StateOf(id)
 					c, err := method.copy(b, id)
-					harness.WantError(t, "copy", err, nil)
+					runtest.WantError(t, "copy", err, nil)
 					isCopy(b, c, from, method.path)
 					b.StartWorker(b.Bus)
 					b.RunTurn(c, "t", harness.Text("go"))
-					harness.EqualLists(t, "messages", b.Messages(c)[:4], []string{"user summary", fmt.Sprintf("user m%d", n-2), fmt.Sprintf("user m%d", n-1), "user after"})
-					harness.EqualLists(t, "what the model read", b.Model.Prompt(len(b.Model.Requests()) - 1)[:4], b.Messages(c)[:4])
+					runtest.EqualLists(t, "messages", b.Messages(c)[:4], []string{"user summary", fmt.Sprintf("user m%d", n-2), fmt.Sprintf("user m%d", n-1), "user after"})
+					runtest.EqualLists(t, "what the model read", b.Model.Prompt(len(b.Model.Requests()) - 1)[:4], b.Messages(c)[:4])
 					harness.VerifyHistory(t, b.Bus, c)
 				})
 			}
@@ -134,27 +135,27 @@ func TestCopyOfCompactedSession(t *testing.T) {
 func isCopy(b *harness.System, c events.SessionID, from *projector.State, path bool) {
 	b.T.Helper()
 	s, err := b.OtherHost().State(b.Ctx, c)
-	harness.WantError(b.T, "state of the copy", err, nil)
-	harness.Equal(b.T, "forked from", s.Forked.Session, from.Session)
+	runtest.WantError(b.T, "state of the copy", err, nil)
+	runtest.Equal(b.T, "forked from", s.Forked.Session, from.Session)
 	then, err := b.StateAt(b.Ctx, from.Session, s.Forked.Seq)
-	harness.WantError(b.T, "state of then", err, nil)
-	harness.WantError(b.T, "base", s.CheckBase(then), nil)
-	harness.Equal(b.T, "frames", len(s.Frames), 2)
+	runtest.WantError(b.T, "state of then", err, nil)
+	runtest.WantError(b.T, "base", s.CheckBase(then), nil)
+	runtest.Equal(b.T, "frames", len(s.Frames), 2)
 	f := s.Frame()
-	harness.Equal(b.T, "frame", f.ID, "X")
-	harness.Equal(b.T, "kept from", f.Keep, from.Frame().Keep)
-	harness.Equal(b.T, "options", string(f.Options), `{"deep":true}`)
-	harness.Equal(b.T, "state of the code", string(f.State), "code")
-	harness.Equal(b.T, "plugin's state", string(s.Plugin("memory").State), "mine")
+	runtest.Equal(b.T, "frame", f.ID, "X")
+	runtest.Equal(b.T, "kept from", f.Keep, from.Frame().Keep)
+	runtest.Equal(b.T, "options", string(f.Options), `{"deep":true}`)
+	runtest.Equal(b.T, "state of the code", string(f.State), "code")
+	runtest.Equal(b.T, "plugin's state", string(s.Plugin("memory").State), "mine")
 	v, err := s.View()
-	harness.WantError(b.T, "view", err, nil)
+	runtest.WantError(b.T, "view", err, nil)
 	want, err := from.View()
-	harness.WantError(b.T, "view", err, nil)
-	harness.EqualLists(b.T, "messages", harness.Transcript(v.Messages), harness.Transcript(want.Messages))
+	runtest.WantError(b.T, "view", err, nil)
+	runtest.EqualLists(b.T, "messages", harness.Transcript(v.Messages), harness.Transcript(want.Messages))
 	side, err := s.Node("behind")
-	harness.WantError(b.T, "node of the other branch", err, nil)
-	harness.Equal(b.T, "other branches are there", side != nil, !path)
-	harness.Equal(b.T, "usage", s.Usage().Total, events.Usage{})
+	runtest.WantError(b.T, "node of the other branch", err, nil)
+	runtest.Equal(b.T, "other branches are there", side != nil, !path)
+	runtest.Equal(b.T, "usage", s.Usage().Total, events.Usage{})
 }
 
 // TestSmokeCopyOneCommit forks a session that is too large for a commit: many messages with many small tool results.
@@ -171,15 +172,15 @@ func TestSmokeCopyOneCommit(t *testing.T) {
 		nodes = append(nodes, api.AppendNode{Message: &m})
 		if len(nodes) == 10 {
 			_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: nodes})
-			harness.WantError(t, "append", err, nil)
+			runtest.WantError(t, "append", err, nil)
 			nodes = nil
 		}
 	}
 	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{})
-	harness.WantError(t, "fork", err, nil)
-	harness.Equal(t, "commits", b.LastSeq(fork), 1)
-	harness.WantError(t, "base", b.StateOf(fork).CheckBase(b.StateOf(id)), nil)
-	harness.Equal(t, "end", b.RunTurn(fork, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.WantError(t, "fork", err, nil)
+	runtest.Equal(t, "commits", b.LastSeq(fork), 1)
+	runtest.WantError(t, "base", b.StateOf(fork).CheckBase(b.StateOf(id)), nil)
+	runtest.Equal(t, "end", b.RunTurn(fork, "t1", harness.Text("go")).End, events.EndFinished)
 }
 
 // TestCodeBranch branches a busy session: the branch has the variables of the code protocol.
@@ -191,11 +192,11 @@ func TestCodeBranch(t *testing.T) {
 	b.StartTurn(id, "t2", harness.Text("wait"))
 	harness.Receive(b, "model call of t2", started)
 	_, err := b.Submit(b.Ctx, id, harness.TurnWhenBusy("t3", api.WhenBusyBranch))
-	harness.WantError(t, "submit", err, nil)
+	runtest.WantError(t, "submit", err, nil)
 	branch := session.BranchOf(id, "t3")
 	b.AwaitState(id, "t3 is elsewhere", func(s *projector.State) bool { r, _ := s.Record("t3"); return r != nil })
-	harness.Equal(t, "end", b.AwaitTurn(branch, "t3").End, events.EndFinished)
-	harness.EqualLists(t, "outputs", b.Outputs(branch), []string{"42\n"})
+	runtest.Equal(t, "end", b.AwaitTurn(branch, "t3").End, events.EndFinished)
+	runtest.EqualLists(t, "outputs", b.Outputs(branch), []string{"42\n"})
 }
 
 // long is a session whose snapshot has pages.
@@ -218,9 +219,9 @@ func long(b *harness.System) events.SessionID {
 func saved(b *harness.System, id events.SessionID) {
 	b.T.Helper()
 	s, err := follow.Whole(b.Ctx, b.Bus, id)
-	harness.WantError(b.T, "open", err, nil)
+	runtest.WantError(b.T, "open", err, nil)
 	_, err = follow.Save(b.Ctx, b.Bus, s)
-	harness.WantError(b.T, "save", err, nil)
+	runtest.WantError(b.T, "save", err, nil)
 }
 
 // TestCopyOutlives erases the ancestor, and lets the sweep remove bodies without a reference: the fork stays
@@ -232,39 +233,39 @@ func TestCopyOutlives(t *testing.T) {
 	_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{{Message: &events.Message{
 		ID: "big", Role: events.RoleUser, Parts: []events.Part{harness.Text(strings.Repeat("x", 2*blob.InlineBytes))},
 	}}}})
-	harness.WantError(t, "append", err, nil)
+	runtest.WantError(t, "append", err, nil)
 	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{})
-	harness.WantError(t, "fork", err, nil)
+	runtest.WantError(t, "fork", err, nil)
 	again, err := b.Fork(b.Ctx, fork, api.CreateRequest{})
-	harness.WantError(t, "fork of the fork", err, nil)
+	runtest.WantError(t, "fork of the fork", err, nil)
 	want := b.PathNodes(id)
 	sweep := func(at time.Duration) {
 		t.Helper()
 		s := follow.NewBlobSweeper(b.Bus)
 		for _, h := range []time.Duration{0, 13} {
 			_, err := s.Sweep(b.Ctx, time.Unix(0, 0).Add(at+h*time.Hour))
-			harness.WantError(t, "sweep", err, nil)
+			runtest.WantError(t, "sweep", err, nil)
 		}
 	}
 	for _, source := range []events.SessionID{id, fork} {
 		_, err = b.Erase(b.Ctx, source, "asked to")
-		harness.WantError(t, "erase", err, nil)
+		runtest.WantError(t, "erase", err, nil)
 		sweep(0)
 		s, err := b.OtherHost().State(b.Ctx, again)
-		harness.WantError(t, "state", err, nil)
+		runtest.WantError(t, "state", err, nil)
 		path, err := s.Path()
-		harness.WantError(t, "path", err, nil)
-		harness.Equal(t, "nodes", len(path), len(want))
+		runtest.WantError(t, "path", err, nil)
+		runtest.Equal(t, "nodes", len(path), len(want))
 		body, err := blob.Fill(b.Ctx, b.Bus, []events.Message{path[len(path)-1].Message})
-		harness.WantError(t, "body", err, nil)
-		harness.Equal(t, "body", len(body[0].Parts[0].Text), 2*blob.InlineBytes)
-		harness.WantError(t, "check", s.Check(), nil)
+		runtest.WantError(t, "body", err, nil)
+		runtest.Equal(t, "body", len(body[0].Parts[0].Text), 2*blob.InlineBytes)
+		runtest.WantError(t, "check", s.Check(), nil)
 		harness.VerifyHistory(t, b.Bus, again)
 	}
 	_, err = b.Erase(b.Ctx, again, "asked to")
-	harness.WantError(t, "erase", err, nil)
+	runtest.WantError(t, "erase", err, nil)
 	sweep(0)
-	harness.Equal(t, "blobs left", len(b.Blobs()), 0)
+	runtest.Equal(t, "blobs left", len(b.Blobs()), 0)
 }
 
 // TestCopyWithoutBase loses a base: reads of the session fail with that reason, and never return an empty session.
@@ -274,11 +275,11 @@ func TestCopyWithoutBase(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A")
 	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{})
-	harness.WantError(t, "fork", err, nil)
+	runtest.WantError(t, "fork", err, nil)
 	store, err := b.JetStream().ObjectStore(b.Ctx, "lash-blobs")
-	harness.WantError(t, "object store", err, nil)
+	runtest.WantError(t, "object store", err, nil)
 	for _, info := range b.Blobs() {
-		harness.WantError(t, "delete", store.Delete(b.Ctx, info.Name), nil)
+		runtest.WantError(t, "delete", store.Delete(b.Ctx, info.Name), nil)
 	}
 	h := b.OtherHost()
 	for what, do := range map[string]func() error{
@@ -293,7 +294,7 @@ func TestCopyWithoutBase(t *testing.T) {
 			t.Errorf("%s: got %v, want a missing base", what, do())
 		}
 	}
-	harness.Equal(t, "commits", b.LastSeq(fork), 1)
+	runtest.Equal(t, "commits", b.LastSeq(fork), 1)
 }
 
 // TestCopyArchive reads a fork from its archive only.
@@ -301,19 +302,19 @@ func TestCopyArchive(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	fork, err := b.Fork(b.Ctx, long(b), api.CreateRequest{})
-	harness.WantError(t, "fork", err, nil)
+	runtest.WantError(t, "fork", err, nil)
 	b.AppendTexts(fork, "own")
 	want := b.StateOf(fork)
 	var file bytes.Buffer
 	_, err = archive.Write(b.Ctx, b.Bus.Log(), b.Bus, fork, &file)
-	harness.WantError(t, "export", err, nil)
+	runtest.WantError(t, "export", err, nil)
 	a, err := events.ReadArchive(&file, math.MaxInt32)
-	harness.WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	texts := archive.DecryptedBodies(a.Blobs, b.Bus.Keys())
 	got, err := follow.At(b.Ctx, archive.Decrypted(a.Log, b.Bus.Keys()), historyBodies(texts), fork, math.MaxUint64)
-	harness.WantError(t, "fold", err, nil)
-	harness.Equal(t, "state", bytes.Equal(harness.EncodeState(t, got), harness.EncodeState(t, want)), true)
-	harness.WantError(t, "check", got.Check(), nil)
+	runtest.WantError(t, "fold", err, nil)
+	runtest.Equal(t, "state", bytes.Equal(harness.EncodeState(t, got), harness.EncodeState(t, want)), true)
+	runtest.WantError(t, "check", got.Check(), nil)
 }
 
 // bodies are the bodies of an archive.
@@ -345,9 +346,9 @@ func TestCopyKilledAnywhere(t *testing.T) {
 		if errors.Is(err, events.ErrNoSession) {
 			_, err = b.Create(b.Ctx, req)
 		}
-		harness.WantError(t, "create after the kill", err, nil)
+		runtest.WantError(t, "create after the kill", err, nil)
 		isCopy(b, c, from, false)
-		harness.Equal(t, "commits", b.LastSeq(c), 1)
+		runtest.Equal(t, "commits", b.LastSeq(c), 1)
 	}
 	if k < 5 {
 		t.Errorf("it took fewer than %d requests, want more", k)

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/internal/runtest"
 )
 
@@ -18,21 +17,21 @@ import (
 func TestGoldenByOthers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	harness.WantError(t, "modules", os.Symlink(runtest.NPM(t), filepath.Join(dir, "node_modules")), nil)
+	runtest.WantError(t, "modules", os.Symlink(runtest.NPM(t), filepath.Join(dir, "node_modules")), nil)
 	program, err := os.ReadFile("testdata/golden.mjs")
-	harness.WantError(t, "program", err, nil)
-	harness.WantError(t, "program", os.WriteFile(filepath.Join(dir, "golden.mjs"), program, 0o600), nil)
+	runtest.WantError(t, "program", err, nil)
+	runtest.WantError(t, "program", os.WriteFile(filepath.Join(dir, "golden.mjs"), program, 0o600), nil)
 	files, err := filepath.Glob("../../events/testdata/golden/*.hex")
-	harness.WantError(t, "golden files", err, nil)
+	runtest.WantError(t, "golden files", err, nil)
 	var in bytes.Buffer
 	for _, file := range files {
 		text, err := os.ReadFile(file) //nolint:gosec // of this repository
-		harness.WantError(t, "golden file", err, nil)
+		runtest.WantError(t, "golden file", err, nil)
 		in.WriteString(strings.Join(strings.Fields(string(text)), "") + "\n")
 	}
 	cmd := exec.CommandContext(t.Context(), "node", "golden.mjs")
 	cmd.Dir, cmd.Stdin, cmd.Stderr = dir, &in, t.Output()
 	out, err := cmd.Output()
-	harness.WantError(t, "node", err, nil)
-	harness.Equal(t, "lines that differ, and their number", string(out), fmt.Sprintln(len(files)))
+	runtest.WantError(t, "node", err, nil)
+	runtest.Equal(t, "lines that differ, and their number", string(out), fmt.Sprintln(len(files)))
 }

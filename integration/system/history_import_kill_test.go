@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/archive"
@@ -31,7 +32,7 @@ type importCase struct {
 func importCases() []importCase {
 	ask := func(b *harness.System, id events.SessionID, at time.Time) {
 		_, err := b.SubmitAt(b.Ctx, id, at, harness.TurnRequest("t1", "go"))
-		harness.WantError(b.T, "submit", err, nil)
+		runtest.WantError(b.T, "submit", err, nil)
 	}
 	return []importCase{
 		{name: "finished", restore: archive.RestoreIdle, least: 8, make: func(b *harness.System, id events.SessionID) {
@@ -39,7 +40,7 @@ func importCases() []importCase {
 		}},
 		{name: "queued turn", restore: archive.Restore, turns: 1, woken: true, least: 8, make: func(b *harness.System, id events.SessionID) {
 			_, err := b.Submit(b.Ctx, id, harness.TurnRequest("t1", "go"))
-			harness.WantError(b.T, "submit", err, nil)
+			runtest.WantError(b.T, "submit", err, nil)
 		}},
 		{name: "turn that is due", restore: archive.Restore, turns: 1, least: 8, make: func(b *harness.System, id events.SessionID) {
 			ask(b, id, time.Now().Add(time.Second))
@@ -57,9 +58,9 @@ func archiveFrom(b *harness.System, id events.SessionID, fill func(*harness.Syst
 	fill(b, id)
 	var file bytes.Buffer
 	_, err := archive.Write(b.Ctx, b.Bus.Log(), b.Bus, id, &file)
-	harness.WantError(b.T, "export", err, nil)
+	runtest.WantError(b.T, "export", err, nil)
 	a, err := events.ReadArchive(&file, 1<<30)
-	harness.WantError(b.T, "read archive", err, nil)
+	runtest.WantError(b.T, "read archive", err, nil)
 	return a
 }
 
@@ -93,13 +94,13 @@ func TestImportKilledAnywhere(t *testing.T) {
 					absent++
 				}
 				_, err := c.restore(to.Ctx, to.Bus, a)
-				harness.WantError(t, "repeated", err, nil)
+				runtest.WantError(t, "repeated", err, nil)
 				if !wantAbsentOrWhole(to, a) {
 					t.Errorf("%s: absent after the repetition", id)
 				}
 				wakes, err := to.Bus.Wakes(to.Ctx)
-				harness.WantError(t, "wakes", err, nil)
-				harness.Equal(t, "wake of "+string(id), wakes[bus.WakeKey{Class: bus.ClassTurn, Session: id}], c.woken)
+				runtest.WantError(t, "wakes", err, nil)
+				runtest.Equal(t, "wake of "+string(id), wakes[bus.WakeKey{Class: bus.ClassTurn, Session: id}], c.woken)
 				ids = append(ids, id)
 			}
 			if len(ids) < c.least || absent == 0 || whole < 2 {
@@ -115,21 +116,21 @@ func wantAbsentOrWhole(b *harness.System, a *events.Archive) bool {
 	b.T.Helper()
 	_, err := b.OtherHost().State(b.Ctx, a.Session)
 	row, rowErr := b.Bus.Directory().Get(b.Ctx, a.Session)
-	harness.WantError(b.T, "row", rowErr, nil)
+	runtest.WantError(b.T, "row", rowErr, nil)
 	if errors.Is(err, events.ErrNoSession) {
 		if row.Revision != 0 {
 			b.T.Errorf("%s: there is a row of a session that is not there: %s", a.Session, row.Value)
 		}
 		return false
 	}
-	harness.WantError(b.T, "state", err, nil)
+	runtest.WantError(b.T, "state", err, nil)
 	want, err := a.Log.Last(b.Ctx, a.Session)
-	harness.WantError(b.T, "end of the archive", err, nil)
-	harness.Equal(b.T, "commits", b.LastSeq(a.Session), want)
+	runtest.WantError(b.T, "end of the archive", err, nil)
+	runtest.Equal(b.T, "commits", b.LastSeq(a.Session), want)
 	for e, err := range a.Log.Read(b.Ctx, a.Session, 1) {
-		harness.WantError(b.T, "archive", err, nil)
+		runtest.WantError(b.T, "archive", err, nil)
 		for have, err := range b.Bus.Log().Read(b.Ctx, a.Session, e.Seq) {
-			harness.WantError(b.T, "history", err, nil)
+			runtest.WantError(b.T, "history", err, nil)
 			if !bytes.Equal(have.Data, e.Data) {
 				b.T.Errorf("%s: commit %d differs", a.Session, e.Seq)
 			}
@@ -163,9 +164,9 @@ func wantTurnsOnce(b *harness.System, ids []events.SessionID, turns int) {
 	}
 	b.Open(api.CreateRequest{ID: "last"}) // its turn runs after those that have a wake
 	b.RunTurn("last", "t1", harness.Text("go"))
-	harness.Equal(b.T, "requests of the model", len(b.Model.Requests()), turns*len(ids)+1)
+	runtest.Equal(b.T, "requests of the model", len(b.Model.Requests()), turns*len(ids)+1)
 	for _, id := range ids {
-		harness.Equal(b.T, "turns started of "+string(id), turnStarts(b, id)-before[id], turns)
+		runtest.Equal(b.T, "turns started of "+string(id), turnStarts(b, id)-before[id], turns)
 	}
 }
 
@@ -173,7 +174,7 @@ func wantTurnsOnce(b *harness.System, ids []events.SessionID, turns int) {
 func turnStarts(b *harness.System, id events.SessionID) (n int) {
 	b.T.Helper()
 	for e, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
-		harness.WantError(b.T, "history", err, nil)
+		runtest.WantError(b.T, "history", err, nil)
 		for i := range e.Commit.Events {
 			if e.Commit.Events[i].Kind == events.KindTurnStarted {
 				n++

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -34,10 +35,10 @@ func TestLossWhileNodeRuns(t *testing.T) {
 			id := b.Open(api.CreateRequest{})
 			b.RunTurn(id, "t1", harness.Text("kept"))
 			_, err := follow.NewArchiver(b.Bus, follow.ArchiverConfig{}).Archive(b.Ctx, id)
-			harness.WantError(t, "archive", err, nil)
+			runtest.WantError(t, "archive", err, nil)
 			b.RunTurn(id, "t2", harness.Text("lost one"))
 			b.RunTurn(id, "t3", harness.Text("lost two"))
-			harness.WantError(t, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
+			runtest.WantError(t, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
 			b.StateOf(id)
 			loseStream(b, id)
 			operator := bustest.Open(t, b.Server)
@@ -49,15 +50,15 @@ func TestLossWhileNodeRuns(t *testing.T) {
 			for n := range elsewhere {
 				turn := events.TurnID(fmt.Sprint("other", n))
 				_, err := other.Submit(b.Ctx, id, harness.TurnRequest(turn, "elsewhere"))
-				harness.WantError(t, "submit elsewhere", err, nil)
+				runtest.WantError(t, "submit elsewhere", err, nil)
 				_, err = other.Await(b.Ctx, id, turn)
-				harness.WantError(t, "await elsewhere", err, nil)
+				runtest.WantError(t, "await elsewhere", err, nil)
 			}
 			b.RunTurn(id, "last", harness.Text("new"))
 			requests := b.Model.Requests()
 			prompt := strings.Join(b.Model.Prompt(len(requests)-1), "\n")
 			view, err := b.View(b.Ctx, id)
-			harness.WantError(t, "view", err, nil)
+			runtest.WantError(t, "view", err, nil)
 			for what, text := range map[string]string{"prompt": prompt, "view": fmt.Sprintf("%+v", view)} {
 				if !strings.Contains(text, "kept") || !strings.Contains(text, "new") || strings.Contains(text, "lost") || strings.Count(text, "elsewhere") < elsewhere {
 					t.Errorf("%s: got %.2000s", what, text)
@@ -72,22 +73,22 @@ func TestEraseAfterLoss(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	keys, err := keyring.Open(t.TempDir(), time.Now())
-	harness.WantError(t, "keys", err, nil)
+	runtest.WantError(t, "keys", err, nil)
 	h, err := session.New(session.Config{Bus: b.Bus, Actor: "tester", Plugins: session.NoPlugins(), Signer: keys.Signer})
-	harness.WantError(t, "host", err, nil)
+	runtest.WantError(t, "host", err, nil)
 	id := b.Open(api.CreateRequest{})
 	last := b.LastSeq(id)
 	_, err = follow.NewArchiver(b.Bus, follow.ArchiverConfig{}).Archive(b.Ctx, id)
-	harness.WantError(t, "archive", err, nil)
+	runtest.WantError(t, "archive", err, nil)
 	_, err = b.Submit(b.Ctx, id, harness.TurnRequest("lost", "go"))
-	harness.WantError(t, "submit", err, nil)
-	harness.WantError(t, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
+	runtest.WantError(t, "submit", err, nil)
+	runtest.WantError(t, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
 	loseStream(b, id)
 	if _, err := h.State(b.Ctx, id); !errors.As(err, new(*bus.CutOffError)) {
 		t.Fatalf("got %v, want the loss", err)
 	}
 	stone, err := h.Erase(b.Ctx, id, "lost")
-	harness.WantError(t, "erase", err, nil)
+	runtest.WantError(t, "erase", err, nil)
 	if stone.Note == "" || stone.Last != last || stone.Reason != "lost" {
 		t.Errorf("tombstone: got %+v, want a signed one at %d", stone, last)
 	}

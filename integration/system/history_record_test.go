@@ -121,12 +121,12 @@ func historyArchived(t *testing.T) []*events.Archive {
 	t.Helper()
 	var list []*events.Archive
 	files, err := filepath.Glob("../../cmd/lash-replay/testdata/archives/*.lash")
-	harness.WantError(t, "archives", err, nil)
+	runtest.WantError(t, "archives", err, nil)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		harness.WantError(t, "archive", err, nil)
+		runtest.WantError(t, "archive", err, nil)
 		a, err := events.ReadArchive(bytes.NewReader(data), 1<<30)
-		harness.WantError(t, file, err, nil)
+		runtest.WantError(t, file, err, nil)
 		list = append(list, a)
 	}
 	convs := recordingtest.Read(recordingtest.Make(1, recording.FormatChat, 30), recordingtest.Make(1, recording.FormatPi, 60))
@@ -139,10 +139,10 @@ func historyArchived(t *testing.T) []*events.Archive {
 func convert(t *testing.T, plan *playback.Plan) *events.Archive {
 	t.Helper()
 	c, err := playback.Open(harness.Context(t), playback.StageConfig{})
-	harness.WantError(t, "converter", err, nil)
+	runtest.WantError(t, "converter", err, nil)
 	defer c.Close()
 	a, err := c.Convert(harness.Context(t), plan)
-	harness.WantError(t, "convert", err, nil)
+	runtest.WantError(t, "convert", err, nil)
 	return a
 }
 
@@ -162,30 +162,30 @@ func TestRecordByOthers(t *testing.T) {
 func testRecord(t *testing.T, modules string) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
-	harness.WantError(t, "key", err, nil)
+	runtest.WantError(t, "key", err, nil)
 	seen := make(map[string]int)
 	for _, a := range historyArchived(t) {
 		d, err := exchange.Read(t.Context(), a.Log, archiveBodies(a.Blobs), a.Session)
-		harness.WantError(t, "read", err, nil)
+		runtest.WantError(t, "read", err, nil)
 		r := exchange.NewRecord(d, exchange.RecordOptions{Program: "test", Version: "1"})
 		var line bytes.Buffer
-		harness.WantError(t, "JSON", exchange.RecordJSON(&line, r), nil)
+		runtest.WantError(t, "JSON", exchange.RecordJSON(&line, r), nil)
 		var asJSON map[string]any
-		harness.WantError(t, "JSON", json.Unmarshal(line.Bytes(), &asJSON), nil)
+		runtest.WantError(t, "JSON", json.Unmarshal(line.Bytes(), &asJSON), nil)
 		head, _ := asJSON["head"].(map[string]any)
-		harness.DeepEqual(t, "root of the head", head["root"], any(rootOf(t, a)))
-		harness.DeepEqual(t, "size of the head", head["size"], any(float64(d.Commits)))
+		runtest.DeepEqual(t, "root of the head", head["root"], any(rootOf(t, a)))
+		runtest.DeepEqual(t, "size of the head", head["size"], any(float64(d.Commits)))
 		for kind, n := range checkRecord(t, asJSON) {
 			seen[kind] += n
 		}
 		signed, err := exchange.SignRecord(r, "tester", private)
-		harness.WantError(t, "sign", err, nil)
+		runtest.WantError(t, "sign", err, nil)
 		if modules != "" {
 			verifyByOthers(t, modules, a.Session, signed, public, asJSON)
 		}
 		for name, data := range map[string][]byte{"JSON": line.Bytes(), "COSE": lineOf(t, signed)} {
 			convs, err := recording.Read("record", bytes.NewReader(data))
-			harness.WantError(t, name, err, nil)
+			runtest.WantError(t, name, err, nil)
 			again := convert(t, playback.NewPlan(a.Session, &convs[0]))
 			diff, err := playback.Unlike(t.Context(), historyOf(t, a), historyOf(t, again))
 			if err != nil || diff != "" {
@@ -213,29 +213,29 @@ func rootOf(t *testing.T, a *events.Archive) string {
 		return list, nil
 	})
 	for entry, err := range a.Log.Read(t.Context(), a.Session, 1) {
-		harness.WantError(t, "read", err, nil)
+		runtest.WantError(t, "read", err, nil)
 		leaf, _, err := events.HashOf(entry.Commit)
-		harness.WantError(t, "leaf", err, nil)
+		runtest.WantError(t, "leaf", err, nil)
 		more, err := tlog.StoredHashesForRecordHash(n, tlog.Hash(leaf), read)
-		harness.WantError(t, "hashes", err, nil)
+		runtest.WantError(t, "hashes", err, nil)
 		stored, n = append(stored, more...), n+1
 	}
 	root, err := tlog.TreeHash(n, read)
-	harness.WantError(t, "root", err, nil)
+	runtest.WantError(t, "root", err, nil)
 	return hex.EncodeToString(root[:])
 }
 
 func lineOf(t *testing.T, signed []byte) []byte {
 	t.Helper()
 	line, err := exchange.RecordLine(signed)
-	harness.WantError(t, "line of a signed record", err, nil)
+	runtest.WantError(t, "line of a signed record", err, nil)
 	return line
 }
 
 func historyOf(t *testing.T, a *events.Archive) playback.History {
 	t.Helper()
 	s, err := follow.At(t.Context(), a.Log, archiveBodies(a.Blobs), a.Session, math.MaxUint64)
-	harness.WantError(t, "fold", err, nil)
+	runtest.WantError(t, "fold", err, nil)
 	return playback.History{State: s, Blobs: archiveBodies(a.Blobs)}
 }
 
@@ -243,7 +243,7 @@ func historyOf(t *testing.T, a *events.Archive) playback.History {
 func verifyByOthers(t *testing.T, modules string, id events.SessionID, signed []byte, public ed25519.PublicKey, want map[string]any) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "record.cose")
-	harness.WantError(t, "write", os.WriteFile(file, signed, 0o600), nil)
+	runtest.WantError(t, "write", os.WriteFile(file, signed, 0o600), nil)
 	run := func(file string) ([]byte, error) {
 		cmd := exec.CommandContext(harness.Context(t), "node", "testdata/verify-record.mjs", modules, file, hex.EncodeToString(public))
 		cmd.Stderr = os.Stderr
@@ -257,23 +257,23 @@ func verifyByOthers(t *testing.T, modules string, id events.SessionID, signed []
 		Protected, Unprotected map[string]any
 		Record                 map[string]any
 	}
-	harness.WantError(t, "output", json.Unmarshal(out, &got), nil)
-	harness.DeepEqual(t, "payload", got.Record, want)
+	runtest.WantError(t, "output", json.Unmarshal(out, &got), nil)
+	runtest.DeepEqual(t, "payload", got.Record, want)
 	checkRecord(t, got.Record)
-	harness.DeepEqual(t, "algorithm, EdDSA", got.Protected["1"], any(float64(-8)))
-	harness.DeepEqual(t, "content type", got.Protected["3"], any("application/cbor"))
-	harness.DeepEqual(t, "key id", got.Protected["4"], any(map[string]any{"hex": hex.EncodeToString([]byte(exchange.KeyID(public)))}))
-	harness.DeepEqual(t, "claims: issuer and subject", got.Protected["15"], any(map[string]any{"1": "tester", "2": string(id)}))
+	runtest.DeepEqual(t, "algorithm, EdDSA", got.Protected["1"], any(float64(-8)))
+	runtest.DeepEqual(t, "content type", got.Protected["3"], any("application/cbor"))
+	runtest.DeepEqual(t, "key id", got.Protected["4"], any(map[string]any{"hex": hex.EncodeToString([]byte(exchange.KeyID(public)))}))
+	runtest.DeepEqual(t, "claims: issuer and subject", got.Protected["15"], any(map[string]any{"1": "tester", "2": string(id)}))
 	trace, _ := got.Unprotected["100"].(map[string]any)
 	for field, value := range map[string]string{"session-id": string(id), "agent-vendor": "lash", "trace-format": "ietf-vac-v3.0"} {
-		harness.DeepEqual(t, "trace metadata "+field, trace[field], any(value))
+		runtest.DeepEqual(t, "trace metadata "+field, trace[field], any(value))
 	}
 	if !isOfType(trace["timestamp-start"], "time") || !isOfType(trace["timestamp-end"], "time") {
 		t.Errorf("times of the trace metadata: got %v, want RFC 3339", trace)
 	}
 	broken := bytes.Clone(signed)
 	broken[len(broken)-100] ^= 1 // in the payload, before the signature of 64 bytes
-	harness.WantError(t, "write", os.WriteFile(file, broken, 0o600), nil)
+	runtest.WantError(t, "write", os.WriteFile(file, broken, 0o600), nil)
 	if out, err := run(file); err == nil {
 		t.Errorf("a changed record of %s: got %d bytes and no error, want a refusal", id, len(out))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/events/bodykey"
 	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/keyring"
 	"github.com/lash-go/lash/workers"
@@ -28,7 +29,7 @@ func TestSignedTurnAppends(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			keys, err := keyring.Open(keyring.Dir(t.TempDir()), time.Now())
-			harness.WantError(t, "keys", err, nil)
+			runtest.WantError(t, "keys", err, nil)
 			without := commitsOfTurns(t, reply, nil, nil)
 			with := commitsOfTurns(t, reply, keys.Signer, nil)
 			ended := 0
@@ -41,11 +42,11 @@ func TestSignedTurnAppends(t *testing.T) {
 					ends = 1
 				}
 				ended += ends
-				harness.Equal(t, "heads in the commit", heads, ends)
+				runtest.Equal(t, "heads in the commit", heads, ends)
 				with[i] = kinds
 			}
-			harness.Equal(t, "turns that ended", ended, 3)
-			harness.DeepEqual(t, "commits", with, without)
+			runtest.Equal(t, "turns that ended", ended, 3)
+			runtest.DeepEqual(t, "commits", with, without)
 		})
 	}
 }
@@ -54,7 +55,7 @@ func TestSignedTurnAppends(t *testing.T) {
 func TestEncryptedTurnAppends(t *testing.T) {
 	t.Parallel()
 	reply := harness.Reply(harness.Text("ok"))
-	harness.DeepEqual(t, "commits", commitsOfTurns(t, reply, nil, bustest.Keys(t)), commitsOfTurns(t, reply, nil, nil))
+	runtest.DeepEqual(t, "commits", commitsOfTurns(t, reply, nil, bustest.Keys(t)), commitsOfTurns(t, reply, nil, nil))
 }
 
 // commitsOfTurns runs three turns and returns the kinds of events of each commit of the history. signer and keys may be nil.
@@ -70,7 +71,7 @@ func commitsOfTurns(t *testing.T, reply harness.Step, signer func() *proof.Signe
 		f.AwaitTurn(id, turn)
 	}
 	for e, err := range f.Bus.Log().Read(f.Ctx, id, 1) {
-		harness.WantError(t, "read", err, nil)
+		runtest.WantError(t, "read", err, nil)
 		kinds := []events.Kind{}
 		for i := range e.Commit.Events {
 			kinds = append(kinds, e.Commit.Events[i].Kind)

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -63,7 +64,7 @@ func TestAwaitLostTurn(t *testing.T) {
 			id := b.Open(api.CreateRequest{})
 			archiveNow(b, id)
 			_, err := b.Submit(b.Ctx, id, harness.TurnRequest("t1", "go"))
-			harness.WantError(t, "submit", err, nil)
+			runtest.WantError(t, "submit", err, nil)
 			waits, ended := make(chan struct{}), make(chan error, 1)
 			ctx := session.WithWaiting(b.Ctx, func() func() { close(waits); return func() {} })
 			go func() {
@@ -122,7 +123,7 @@ func archiveNow(b *harness.System, id events.SessionID) events.Seq {
 	b.T.Helper()
 	last := b.LastSeq(id)
 	_, err := follow.NewArchiver(b.Bus, follow.ArchiverConfig{}).Archive(b.Ctx, id)
-	harness.WantError(b.T, "archive", err, nil)
+	runtest.WantError(b.T, "archive", err, nil)
 	return last
 }
 
@@ -135,14 +136,14 @@ func commits(b *harness.System, id events.SessionID, after events.Seq, n int, te
 			Events: []events.Event{events.Of("", &events.SessionConfigured{})},
 		}
 		_, err := b.Bus.Log().Append(b.Ctx, c, after+events.Seq(i))
-		harness.WantError(b.T, "append", err, nil)
+		runtest.WantError(b.T, "append", err, nil)
 	}
 }
 
 // putBack writes the row of a session, loses what came after its archive, and puts the stream back without that. It returns the new end.
 func putBack(b *harness.System, id events.SessionID) events.Seq {
 	b.T.Helper()
-	harness.WantError(b.T, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
+	runtest.WantError(b.T, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
 	loseStream(b, id)
 	return bustest.PutBack(b.T, b.Bus, id)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
@@ -22,7 +23,7 @@ import (
 func BenchmarkNeighboursOfAgents(b *testing.B) {
 	on := bustest.Open(b, bustest.Server(b, busembed.Config{}))
 	host, err := session.New(session.Config{Bus: on, Plugins: session.NoPlugins()})
-	harness.WantError(b, "host", err, nil)
+	runtest.WantError(b, "host", err, nil)
 	n, err := agentNode(b, on, 1, func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 		if req.Messages[0].Text() != "slow" {
 			return delegating(ctx, req)
@@ -33,14 +34,14 @@ func BenchmarkNeighboursOfAgents(b *testing.B) {
 		}
 		return scripted.Answer{Response: llm.Response{Parts: []events.Part{harness.Text("done")}, Stop: events.StopEnd}}, nil
 	})
-	harness.WantError(b, "node", err, nil)
-	harness.WantError(b, "start", n.Start(b.Context()), nil)
+	runtest.WantError(b, "node", err, nil)
+	runtest.WantError(b, "start", n.Start(b.Context()), nil)
 	defer n.Stop(context.WithoutCancel(b.Context()))
 	run := func(id, task string) {
 		_, err := host.Create(b.Context(), api.CreateRequest{ID: events.SessionID(id)})
-		harness.WantError(b, "create", err, nil)
+		runtest.WantError(b, "create", err, nil)
 		_, err = host.Run(b.Context(), events.SessionID(id), harness.TurnRequest("t1", task))
-		harness.WantError(b, "run", err, nil)
+		runtest.WantError(b, "run", err, nil)
 	}
 	median := map[string]time.Duration{}
 	for _, place := range []string{"alone", "beside"} {

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -30,7 +31,7 @@ func agentNode(t testing.TB, on *bus.Bus, places int, model scripted.Script) (*w
 	plugins, err := plugin.NewBuilder(plugin.BuilderConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{subagent.Factory(subagent.Config{})},
 	})
-	harness.WantError(t, "plugins", err, nil)
+	runtest.WantError(t, "plugins", err, nil)
 	return workers.NewNode(workers.Config{
 		Bus: on, Plugins: plugins, Provider: "scripted", Concurrency: places, Logger: zap.NewNop(),
 		Providers: map[string]llm.Provider{"scripted": scripted.New(model)},
@@ -65,7 +66,7 @@ func TestAgentKilledAnywhere(t *testing.T) {
 					return errors.Join(err, context.Cause(ctx))
 				})
 				n, err := agentNode(b.T, bustest.Open(t, b.Server), 1, delegating)
-				harness.WantError(t, "node", err, nil)
+				runtest.WantError(t, "node", err, nil)
 				b.Launch(n)
 				checkAgentAnswered(b, root, k)
 			}
@@ -78,16 +79,16 @@ func TestAgentKilledAnywhere(t *testing.T) {
 
 func checkAgentAnswered(b *harness.System, root events.SessionID, k int) {
 	b.T.Helper()
-	harness.Equal(b.T, fmt.Sprintf("%d: end", k), b.AwaitTurn(root, "t1").End, events.EndFinished)
+	runtest.Equal(b.T, fmt.Sprintf("%d: end", k), b.AwaitTurn(root, "t1").End, events.EndFinished)
 	results := harness.ToolResults(b, root)
 	if len(results) != 1 || !strings.Contains(results[0].Text, `"answer":"done"`) {
 		b.T.Errorf("%d: results: got %+v, want the agent's answer once", k, results)
 	}
 	children := b.Subagents(root)
-	harness.Equal(b.T, fmt.Sprintf("%d: agents", k), len(children), 1)
+	runtest.Equal(b.T, fmt.Sprintf("%d: agents", k), len(children), 1)
 	harness.VerifyHistory(b.T, b.Bus, root)
 	harness.VerifyHistory(b.T, b.Bus, children[0].Child)
-	harness.Equal(b.T, fmt.Sprintf("%d: requests of the agent", k), len(harness.Find[*events.TurnRequested](b, children[0].Child)), 1)
+	runtest.Equal(b.T, fmt.Sprintf("%d: requests of the agent", k), len(harness.Find[*events.TurnRequested](b, children[0].Child)), 1)
 }
 
 // TestAgentErasedKilledAnywhere kills a host that erases an agent whose parent waits for it, before each of its requests. The
@@ -100,7 +101,7 @@ func TestAgentErasedKilledAnywhere(t *testing.T) {
 		root := b.Open(api.CreateRequest{})
 		asked := make(chan struct{})
 		n, err := agentNode(b.T, bustest.Open(t, b.Server), 4, waiting(asked))
-		harness.WantError(t, "node", err, nil)
+		runtest.WantError(t, "node", err, nil)
 		b.Launch(n)
 		b.StartTurn(root, "t1", harness.Text("1 0"))
 		b.Wait("the agent's model", asked)
@@ -110,8 +111,8 @@ func TestAgentErasedKilledAnywhere(t *testing.T) {
 			return errors.Join(err, context.Cause(ctx))
 		})
 		_, err = b.OtherHost().Erase(b.Ctx, child, "a test")
-		harness.WantError(t, "erased again", err, nil)
-		harness.Equal(t, fmt.Sprintf("%d: end", k), b.AwaitTurn(root, "t1").End, events.EndFinished)
+		runtest.WantError(t, "erased again", err, nil)
+		runtest.Equal(t, fmt.Sprintf("%d: end", k), b.AwaitTurn(root, "t1").End, events.EndFinished)
 		results := harness.ToolResults(b, root)
 		if len(results) != 1 || !strings.Contains(results[0].Text, "was erased") {
 			t.Errorf("%d: results: got %+v, want one which says that the agent was erased", k, results)

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -47,23 +48,23 @@ func TestManyAgents(t *testing.T) {
 			t.Parallel()
 			b := harness.StartIdle(t)
 			n, err := agentNode(b.T, bustest.Open(t, b.Server), 1, delegating)
-			harness.WantError(t, "node", err, nil)
+			runtest.WantError(t, "node", err, nil)
 			b.Launch(n)
 			root, neighbour := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
 			b.StartTurn(root, "t1", harness.Text(c.task))
-			harness.Equal(t, "neighbour", b.RunTurn(neighbour, "t1", harness.Text("0")).Text, "done") // it waits for none of them
-			harness.Equal(t, "end", b.AwaitTurn(root, "t1").End, events.EndFinished)
+			runtest.Equal(t, "neighbour", b.RunTurn(neighbour, "t1", harness.Text("0")).Text, "done") // it waits for none of them
+			runtest.Equal(t, "end", b.AwaitTurn(root, "t1").End, events.EndFinished)
 			agents := 0
 			var count func(id events.SessionID)
 			count = func(id events.SessionID) {
 				for _, task := range b.Subagents(id) {
 					agents++
-					harness.Equal(t, "state of "+string(task.Child), task.State, events.TaskWaiting)
+					runtest.Equal(t, "state of "+string(task.Child), task.State, events.TaskWaiting)
 					count(task.Child)
 				}
 			}
 			count(root)
-			harness.Equal(t, "agents", agents, c.agents)
+			runtest.Equal(t, "agents", agents, c.agents)
 			b.Verify(root)
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/workers/llm"
@@ -27,22 +28,22 @@ func TestAgentsTakeNoPlaces(t *testing.T) {
 		}
 		return delegating(ctx, req)
 	})
-	harness.WantError(t, "node", err, nil)
+	runtest.WantError(t, "node", err, nil)
 	b.Launch(n)
 	root := b.Open(api.CreateRequest{})
 	b.StartTurn(root, "t1", harness.Text("8 0"))
 	harness.Receive(b, "an agent that holds its place", held)
 	for range 3 {
-		harness.Equal(t, "neighbour", b.RunTurn(b.Open(api.CreateRequest{}), "t1", harness.Text("0")).Text, "done")
+		runtest.Equal(t, "neighbour", b.RunTurn(b.Open(api.CreateRequest{}), "t1", harness.Text("0")).Text, "done")
 	}
-	harness.Equal(t, "agents at once", len(held), 0)
+	runtest.Equal(t, "agents at once", len(held), 0)
 	for _, task := range b.Subagents(root) {
-		harness.WantError(t, "a wake of a program that knows no states", b.Bus.StoreWake(b.Ctx, hint.FallbackKey(task.Child), bus.WakeHint{}), nil)
+		runtest.WantError(t, "a wake of a program that knows no states", b.Bus.StoreWake(b.Ctx, hint.FallbackKey(task.Child), bus.WakeHint{}), nil)
 	}
 	harness.Receive(b, "an agent that such a wake started", held)
-	harness.Equal(t, "neighbour", b.RunTurn(b.Open(api.CreateRequest{}), "t1", harness.Text("0")).Text, "done")
+	runtest.Equal(t, "neighbour", b.RunTurn(b.Open(api.CreateRequest{}), "t1", harness.Text("0")).Text, "done")
 	close(release)
-	harness.Equal(t, "end", b.AwaitTurn(root, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", b.AwaitTurn(root, "t1").End, events.EndFinished)
 	b.Verify(root)
 	b.AwaitPolling("no wake is left", func() bool { return len(b.Wakes()) == 0 })
 }

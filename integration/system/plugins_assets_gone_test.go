@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -32,18 +33,18 @@ func TestAssetsGone(t *testing.T) {
 	old := b.Open(api.CreateRequest{ID: "old"})
 	b.RunTurn(old, "t0", harness.Text("hi"))
 	all := shared(b)
-	harness.Equal(t, "shared streams", len(all), 12)
+	runtest.Equal(t, "shared streams", len(all), 12)
 	all = slices.DeleteFunc(all, func(name string) bool { return name == "lash-archive" }) // the truth about cold sessions: no node makes it up
 	js := b.JetStream()
 	for i, names := range [][]string{all[:4], all[4:], all} {
 		for _, name := range names {
-			harness.WantError(t, "delete "+name, js.DeleteStream(b.Ctx, name), nil)
+			runtest.WantError(t, "delete "+name, js.DeleteStream(b.Ctx, name), nil)
 		}
 		if err := node.Ready(b.Ctx); err == nil {
 			t.Errorf("without %v: got a node that is ready", names)
 		}
 		b.AwaitPolling(fmt.Sprintf("%v are made again", names), func() bool { return node.Ready(b.Ctx) == nil })
-		harness.Equal(t, "shared streams", len(shared(b)), 12)
+		runtest.Equal(t, "shared streams", len(shared(b)), 12)
 		turn := events.TurnID("t" + string(rune('a'+i)))
 		b.RunTurn(old, turn, harness.Text("go on"))
 		fresh := b.Open(api.CreateRequest{})

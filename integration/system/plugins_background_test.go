@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/builtin/background"
@@ -47,7 +48,7 @@ func TestBackgroundTools(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, want one that is %s", call, list, err, want)
 		}
 	}
-	harness.Equal(t, "tasks", b.CallResult(id, "c5"), `[{"id":"monitor-tick","kind":"monitor","state":"running"}]`)
+	runtest.Equal(t, "tasks", b.CallResult(id, "c5"), `[{"id":"monitor-tick","kind":"monitor","state":"running"}]`)
 }
 
 // TestBackgroundTask has a task that outlives its turn and starts another turn with its result, and stops a task
@@ -58,7 +59,7 @@ func TestBackgroundTask(t *testing.T) {
 	up, ended := fifo.Opened(t)
 	start := func(id, command string) string {
 		args, err := json.Marshal(map[string]string{"id": id, "command": command})
-		harness.WantError(t, "arguments", err, nil)
+		runtest.WantError(t, "arguments", err, nil)
 		return string(args)
 	}
 	b := harness.StartIdle(t,
@@ -79,9 +80,9 @@ func TestBackgroundTask(t *testing.T) {
 	b.Wait("processes of the stopped task", ended)
 	b.AwaitTask(id, "serve", events.TaskCancelled)
 	ready.Write(t, "it")
-	harness.Equal(t, "summary", b.AwaitTask(id, "build", events.TaskFailed).Summary, "exit status 3")
+	runtest.Equal(t, "summary", b.AwaitTask(id, "build", events.TaskFailed).Summary, "exit status 3")
 	s := b.AwaitState(id, "the turn of the report", func(s *projector.State) bool { return s.Turns == 3 && s.Idle() })
-	harness.Equal(t, "end", s.Status, projector.StatusOpen)
+	runtest.Equal(t, "end", s.Status, projector.StatusOpen)
 	lines := b.Messages(id)
 	report := strings.Join(lines[len(lines)-2:], "\n")
 	if !strings.HasPrefix(report, "user Background task build has ended after ") || !strings.Contains(report, ": exit status 3\n") ||
@@ -112,7 +113,7 @@ func TestMonitorLineStartsTurn(t *testing.T) {
 	ready.Write(t, "fire")
 	b.AwaitTurn(id, "wake-monitor-log-1")
 	lines := b.Messages(id)
-	harness.EqualLists(t, "messages", lines[len(lines)-2:], []string{`user Monitor event "log": fire`, "assistant seen"})
+	runtest.EqualLists(t, "messages", lines[len(lines)-2:], []string{`user Monitor event "log": fire`, "assistant seen"})
 }
 
 // TestBackgroundKilled kills the node of a task: its processes end, it does not run again, and the model receives
@@ -122,7 +123,7 @@ func TestBackgroundKilled(t *testing.T) {
 	fifo := harness.NewFifo(t)
 	up, ended := fifo.Opened(t)
 	command, err := json.Marshal(map[string]string{"id": "serve", "command": harness.KeepOpen(fifo, "")})
-	harness.WantError(t, "arguments", err, nil)
+	runtest.WantError(t, "arguments", err, nil)
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "task_start", string(command))), harness.Reply(harness.Text("started")), harness.Reply(harness.Text("pity")), harness.Reply(harness.Text("yes")))
 	n, kill := b.StartNodeOn(bustest.Open(t, b.Server), background.Factory(background.Config{}))
 	b.Host = n.Host()
@@ -143,5 +144,5 @@ func TestBackgroundKilled(t *testing.T) {
 			notifications++
 		}
 	}
-	harness.Equal(t, "notes", notifications, 1)
+	runtest.Equal(t, "notes", notifications, 1)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -36,14 +37,14 @@ func TestStoredBodyElsewhere(t *testing.T) {
 	f.Join(workers.Config{Roles: []workers.Role{workers.RoleTool}, Tools: tools})
 	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
 	stored := harness.Find[*events.BodyStored](f.System, id)
-	harness.Equal(t, "stored", len(stored), 1)
+	runtest.Equal(t, "stored", len(stored), 1)
 	want := []events.Part{{Kind: events.PartAttachment, MediaType: "image/png", Blob: stored[0].Blob}}
 	results := f.ResultsByPosition(id)
-	harness.Equal(t, "results", len(results), 2)
+	runtest.Equal(t, "results", len(results), 2)
 	for i := range results {
-		harness.Equal(t, "text", results[i].Text, "drawn")
-		harness.DeepEqual(t, "attachments", results[i].Attachments, want)
+		runtest.Equal(t, "text", results[i].Text, "drawn")
+		runtest.DeepEqual(t, "attachments", results[i].Attachments, want)
 	}
 }

@@ -118,7 +118,7 @@ func inTime(b *harness.System, what string, do func() error) {
 	go func() { done <- do() }()
 	select {
 	case err := <-done:
-		harness.WantError(b.T, what, err, nil)
+		runtest.WantError(b.T, what, err, nil)
 	case <-b.Ctx.Done():
 		b.T.Fatalf("%s: got stuck", what)
 	}
@@ -167,9 +167,9 @@ func TestCallbacksCallTheHost(t *testing.T) {
 				inTime(b, doing, func() error { return operationsWithCallbacks(b)[doing](id) })
 				s := b.AwaitState(id, "what the plugin asked for", func(s *projector.State) bool { return s.Config.Effort == "from "+from })
 				node, err := s.Node(events.NodeID("from " + from))
-				harness.Equal(t, "appended by the plugin", err == nil && node != nil, true)
+				runtest.Equal(t, "appended by the plugin", err == nil && node != nil, true)
 				if doing == "configure" {
-					harness.Equal(t, "configured", s.Config.Model, "m1")
+					runtest.Equal(t, "configured", s.Config.Model, "m1")
 				}
 			})
 		}
@@ -186,11 +186,11 @@ func TestRestoredOnce(t *testing.T) {
 		wait.Go(func() { inTime(b, "look", func() error { return operationsWithCallbacks(b)["look"](id) }) })
 	}
 	wait.Wait()
-	harness.Equal(t, "notified", n.times(id), 1)
+	runtest.Equal(t, "notified", n.times(id), 1)
 	for i := range 3 {
 		inTime(b, "configure", func() error { return b.SetModel(id, fmt.Sprint(i)) })
 	}
-	harness.Equal(t, "told of a live session", n.times(id), 1)
+	runtest.Equal(t, "told of a live session", n.times(id), 1)
 }
 
 // TestMutatorMoved changes the configuration from within a mutator: the mutator is called again, with the new
@@ -200,9 +200,9 @@ func TestMutatorMoved(t *testing.T) {
 	b, n := callingPlugins(t, "mutator")
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "m0"}})
 	inTime(b, "configure", func() error { return b.SetModel(id, "m1") })
-	harness.DeepEqual(t, "configuration", b.StateOf(id).Config, events.Config{Model: "m1", Effort: "from mutator"})
-	harness.Equal(t, "asked: the outer change, the inner one, the outer one again", n.times(id), 3)
-	harness.Equal(t, "changes", len(harness.Find[*events.SessionConfigured](b, id)), 2)
+	runtest.DeepEqual(t, "configuration", b.StateOf(id).Config, events.Config{Model: "m1", Effort: "from mutator"})
+	runtest.Equal(t, "asked: the outer change, the inner one, the outer one again", n.times(id), 3)
+	runtest.Equal(t, "changes", len(harness.Find[*events.SessionConfigured](b, id)), 2)
 }
 
 // buildCaller is a plugin that calls its host while the session's plugins are being built.
@@ -232,8 +232,8 @@ func TestBuildingPluginCallsTheHost(t *testing.T) {
 	e.host.Store(b.Host)
 	id := b.Open(api.CreateRequest{})
 	inTime(b, "look", func() error { return operationsWithCallbacks(b)["look"](id) })
-	harness.WantError(t, "tools, from the history", e.tools, nil)
-	harness.WantError(t, "append, which the protocol would have to see", e.append, plugin.ErrBuilding)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{})
+	runtest.WantError(t, "tools, from the history", e.tools, nil)
+	runtest.WantError(t, "append, which the protocol would have to see", e.append, plugin.ErrBuilding)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{})
 	inTime(b, "append", func() error { return operationsWithCallbacks(b)["append"](id) })
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -79,8 +80,8 @@ func TestHooksSeeTheCallOfTheTool(t *testing.T) {
 			id := b.Open(api.CreateRequest{})
 			b.StartTurn(id, "t1", harness.Text("go"))
 			request := b.AwaitState(id, "question", harness.HasAsk).Turn().Asks[0]
-			harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: request.Effect, Granted: true}), nil)
-			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: request.Effect, Granted: true}), nil)
+			runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 			seen.check(t, nested)
 		})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -27,16 +28,16 @@ func TestCreateFails(t *testing.T) {
 			id := b.Open(api.CreateRequest{})
 			b.StartTurn(id, "t1", harness.Text("go"))
 			got := b.AwaitTurn(id, "t1")
-			harness.Equal(t, "end", got.End, tt.end)
+			runtest.Equal(t, "end", got.End, tt.end)
 			code, want := got.Issue.Code, tt.code
 			if tt.end == events.EndFinished {
 				r := b.ResultsByPosition(id)[0]
-				harness.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
+				runtest.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
 				code, want = r.Code, "plugin_session_create_failed"
 			}
-			harness.Equal(t, "code", code, want)
-			harness.Equal(t, "parent of the first", b.StateOf("first").Parent, id)
-			harness.Equal(t, "parent of what was there", b.StateOf("taken").Parent, "")
+			runtest.Equal(t, "code", code, want)
+			runtest.Equal(t, "parent of the first", b.StateOf("first").Parent, id)
+			runtest.Equal(t, "parent of what was there", b.StateOf("taken").Parent, "")
 			b.WantNoSession("kid")
 		})
 	}
@@ -65,9 +66,9 @@ func TestCancelHangingHook(t *testing.T) {
 			b.StartTurn(id, "t1", harness.Text("go"))
 			harness.Receive(b, "hangs", hangs)
 			_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: "c1"})
-			harness.WantError(t, "cancel", err, nil)
-			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
-			harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go")).Text, "on")
+			runtest.WantError(t, "cancel", err, nil)
+			runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+			runtest.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go")).Text, "on")
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -147,12 +148,12 @@ func (m *misbehaves) run(t *testing.T, shortTimeout bool, text string, register 
 	b.Host = b.OtherHost() // without plugins, so that turns are theirs to end
 	b.StartTurn(id, "t1", harness.Text("go"))
 	got := b.AwaitTurn(id, "t1")
-	harness.Equal(t, "end", got.End, m.end)
-	harness.Equal(t, "issue", got.Issue.Kind+"/"+got.Issue.Code, m.issue)
-	harness.Equal(t, "why", strings.Contains(got.Issue.Message, text), m.end != events.EndFinished)
-	harness.Equal(t, "model calls", len(b.Model.Requests()), m.calls)
+	runtest.Equal(t, "end", got.End, m.end)
+	runtest.Equal(t, "issue", got.Issue.Kind+"/"+got.Issue.Code, m.issue)
+	runtest.Equal(t, "why", strings.Contains(got.Issue.Message, text), m.end != events.EndFinished)
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), m.calls)
 	if m.end == events.EndFinished {
-		harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant done"})
+		runtest.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant done"})
 	}
 	if m.end == events.EndFailed {
 		b.WantNoEffects(id)
@@ -216,10 +217,10 @@ func TestFailingHostHookIsContained(t *testing.T) {
 			}
 			id := b.Open(api.CreateRequest{})
 			err := b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "new"; return c }})
-			harness.WantError(t, "configure", err, nil)
-			harness.Equal(t, "model", b.StateOf(id).Config.Model, "new")
+			runtest.WantError(t, "configure", err, nil)
+			runtest.Equal(t, "model", b.StateOf(id).Config.Model, "new")
 			b.AwaitState(id, "that plugins were notified", harness.AllNotified)
-			harness.Equal(t, "notified", requests.Load(), 1)
+			runtest.Equal(t, "notified", requests.Load(), 1)
 			check := func(what string, err error) {
 				t.Helper()
 				if err == nil || !strings.Contains(err.Error(), f.text) {
@@ -260,10 +261,10 @@ func TestContainedProjector(t *testing.T) {
 				b.StartNode(bad, harness.CountingTools(&runs, "look"))
 			}
 			id := b.Open(api.CreateRequest{})
-			harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+			runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 			r := b.ResultsByPosition(id)[0]
-			harness.Equal(t, "outcome", r.Outcome, events.OutcomeSuccess)
-			harness.Equal(t, "record", r.Full, "was look")
+			runtest.Equal(t, "outcome", r.Outcome, events.OutcomeSuccess)
+			runtest.Equal(t, "record", r.Full, "was look")
 			if !strings.Contains(b.Model.Prompt(1)[2], f.text) {
 				t.Errorf("what the model reads: got %q, want %q in it", b.Model.Prompt(1)[2], f.text)
 			}

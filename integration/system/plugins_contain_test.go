@@ -13,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -27,13 +28,13 @@ func impatient(b *harness.System, factories ...plugin.Factory) {
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: factories, Timeout: 3 * time.Second,
 	})
-	harness.WantError(b.T, "plugins", err, nil)
+	runtest.WantError(b.T, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
 		Bus: b.Bus, Providers: map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, Provider: "scripted",
 		Plugins: builder, Logger: zaptest.NewLogger(b.T),
 	})
-	harness.WantError(b.T, "node", err, nil)
-	harness.WantError(b.T, "start", n.Start(b.Ctx), nil)
+	runtest.WantError(b.T, "node", err, nil)
+	runtest.WantError(b.T, "start", n.Start(b.Ctx), nil)
 	b.T.Cleanup(func() { n.Stop(context.Background()) }) // the test's own has ended in a cleanup
 	b.Host = n.Host()
 }
@@ -137,24 +138,24 @@ func TestFailingHookIsContained(t *testing.T) {
 				id := b.Open(api.CreateRequest{})
 				b.StartTurn(id, "t1", harness.Text("go"))
 				got := b.AwaitTurn(id, "t1")
-				harness.Equal(t, "end", got.End, tt.end)
+				runtest.Equal(t, "end", got.End, tt.end)
 				code, why := got.Issue.Code, got.Issue.Message
 				if tt.end == events.EndFinished {
 					r := b.ResultsByPosition(id)[0]
 					code, why = r.Code, r.Text
-					harness.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
+					runtest.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
 				} else {
-					harness.Equal(t, "record of the hooks", b.HookRecord(id, tt.point).Issue, got.Issue)
+					runtest.Equal(t, "record of the hooks", b.HookRecord(id, tt.point).Issue, got.Issue)
 				}
-				harness.Equal(t, "code", code, tt.code)
+				runtest.Equal(t, "code", code, tt.code)
 				if !strings.Contains(why, f.text) {
 					t.Errorf("why: got %q, want %q in it", why, f.text)
 				}
-				harness.Equal(t, "model calls", len(b.Model.Requests()), tt.calls)
-				harness.Equal(t, "runs of the tool", runs.Load() == 0, tt.calls == 0 || tt.point == events.PointBeforeTool)
+				runtest.Equal(t, "model calls", len(b.Model.Requests()), tt.calls)
+				runtest.Equal(t, "runs of the tool", runs.Load() == 0, tt.calls == 0 || tt.point == events.PointBeforeTool)
 				b.WantNoSession("kid")
 				well.Store(true)
-				harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go")).Text, "on")
+				runtest.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go")).Text, "on")
 			})
 		}
 	}
@@ -173,11 +174,11 @@ func TestRefusedCallsStay(t *testing.T) {
 		return []plugin.Directive{plugin.Trace("large", json.RawMessage(`"`+strings.Repeat("x", 300<<10)+`"`))}
 	}))
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	got := b.ResultsByPosition(id)
-	harness.Equal(t, "first", got[0].Code, "read_only")
-	harness.Equal(t, "second", got[1].Code, plugin.CodeBefore)
-	harness.Equal(t, "runs", runs.Load(), 0)
+	runtest.Equal(t, "first", got[0].Code, "read_only")
+	runtest.Equal(t, "second", got[1].Code, plugin.CodeBefore)
+	runtest.Equal(t, "runs", runs.Load(), 0)
 }
 
 // TestOversizedMessages has hooks enqueue more than an event holds. Bodies that fit in blobs are stored there;
@@ -210,11 +211,11 @@ func TestOversizedMessages(t *testing.T) {
 			id := b.Open(api.CreateRequest{})
 			b.StartTurn(id, "t1", harness.Text("go"))
 			got := b.AwaitTurn(id, "t1")
-			harness.Equal(t, "end", got.End, tt.end)
-			harness.Equal(t, "code", got.Issue.Code, tt.code)
+			runtest.Equal(t, "end", got.End, tt.end)
+			runtest.Equal(t, "code", got.Issue.Code, tt.code)
 			if tt.end == events.EndFinished {
-				harness.Equal(t, "messages", len(b.Messages(id)), 1+8+1)
-				harness.Equal(t, "prompt", len(b.Model.Prompt(0)[8]), len("user ")+100<<10)
+				runtest.Equal(t, "messages", len(b.Messages(id)), 1+8+1)
+				runtest.Equal(t, "prompt", len(b.Model.Prompt(0)[8]), len("user ")+100<<10)
 			}
 		})
 	}
@@ -240,16 +241,16 @@ func TestRefusedReply(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	issue := b.AwaitTurn(id, "t1").Issue
-	harness.Equal(t, "kind", issue.Kind, "provider")
-	harness.Equal(t, "code", issue.Code, "reply_too_large")
-	harness.Equal(t, "model calls", len(b.Model.Requests()), 1)
+	runtest.Equal(t, "kind", issue.Kind, "provider")
+	runtest.Equal(t, "code", issue.Code, "reply_too_large")
+	runtest.Equal(t, "model calls", len(b.Model.Requests()), 1)
 	ledger := b.StateOf(id).Ledger
-	harness.Equal(t, "rows of the ledger", len(ledger), 1)
+	runtest.Equal(t, "rows of the ledger", len(ledger), 1)
 	for _, row := range ledger {
-		harness.Equal(t, "usage", row.Usage, cost)
+		runtest.Equal(t, "usage", row.Usage, cost)
 	}
-	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go")).Text, "on")
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "user go", "assistant on"})
+	runtest.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go")).Text, "on")
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user go", "user go", "assistant on"})
 }
 
 // TestRefusedResult has a tool that must not run twice return a result that no log accepts: it does not run again,
@@ -266,8 +267,8 @@ func TestRefusedResult(t *testing.T) {
 		})
 	}))
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "code", b.FailedTurn(id, "t1").Code, "commit_refused")
-	harness.Equal(t, "runs", runs.Load(), 1)
+	runtest.Equal(t, "code", b.FailedTurn(id, "t1").Code, "commit_refused")
+	runtest.Equal(t, "runs", runs.Load(), 1)
 	b.RunTurn(id, "t2", harness.Text("and"))
 	prompt := b.Model.Prompt(1)
 	if len(prompt) != 4 || !strings.Contains(prompt[2], "may or may not have taken effect") {

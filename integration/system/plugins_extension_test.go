@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -60,26 +61,26 @@ func TestExtensionMended(t *testing.T) {
 			b.Host = n.Host()
 			id := b.Open(api.CreateRequest{})
 			for _, kind := range []string{"w", "x"} {
-				harness.WantError(t, "extension", b.ApplyExtension(b.Ctx, id, events.Extension{Type: kind}), nil)
+				runtest.WantError(t, "extension", b.ApplyExtension(b.Ctx, id, events.Extension{Type: kind}), nil)
 			}
 			kill()
 			_, err := b.OtherHost().Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
-			harness.WantError(t, "submit", err, nil)
+			runtest.WantError(t, "submit", err, nil)
 			newer, has := ofVersion("x")
 			n, _ = patient(b, time.Millisecond, newer)
 			b.Host = n.Host()
-			harness.Equal(t, "issue", b.AwaitTurn(id, "t1").Issue.Code, "plugin_build")
+			runtest.Equal(t, "issue", b.AwaitTurn(id, "t1").Issue.Code, "plugin_build")
 
 			at := b.LastSeq(id)
 			err = b.ReplaceExtensions(b.Ctx, id, []events.Extension{{Type: "y"}, {Type: "x"}})
-			harness.WantError(t, "replace by the refused one", err, api.ErrProtocol)
-			harness.Equal(t, "field", fieldOf(err), "extensions[1]")
-			harness.Equal(t, "last sequence", b.LastSeq(id), at)
-			harness.WantError(t, "replace", b.ReplaceExtensions(b.Ctx, id, list), nil)
+			runtest.WantError(t, "replace by the refused one", err, api.ErrProtocol)
+			runtest.Equal(t, "field", fieldOf(err), "extensions[1]")
+			runtest.Equal(t, "last sequence", b.LastSeq(id), at)
+			runtest.WantError(t, "replace", b.ReplaceExtensions(b.Ctx, id, list), nil)
 			b.StartTurn(id, "t2", harness.Text("go"))
-			harness.Equal(t, "end", b.AwaitTurn(id, "t2").End, events.EndFinished)
-			harness.Equal(t, "what the protocol has", has(), map[string]string{"removed": "", "replaced": "y1 z"}[name])
-			harness.Equal(t, "kept", len(b.StateOf(id).Extensions), len(list))
+			runtest.Equal(t, "end", b.AwaitTurn(id, "t2").End, events.EndFinished)
+			runtest.Equal(t, "what the protocol has", has(), map[string]string{"removed": "", "replaced": "y1 z"}[name])
+			runtest.Equal(t, "kept", len(b.StateOf(id).Extensions), len(list))
 			harness.VerifyHistory(t, b.Bus, id)
 		})
 	}
@@ -95,29 +96,29 @@ func TestExtensionsFollowed(t *testing.T) {
 	one, two := b.NewNode(b.Bus, first).Host(), b.NewNode(b.Bus, second).Host()
 	b.Host = one
 	id := b.Open(api.CreateRequest{})
-	harness.WantError(t, "extension", one.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}), nil)
+	runtest.WantError(t, "extension", one.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}), nil)
 	for _, list := range [][]events.Extension{{{Type: "y"}}, {{Type: "z"}}, nil, {{Type: "x"}, {Type: "y"}}} {
 		want := ""
 		for i, e := range list {
 			want += " "[:min(i, 1)] + e.Type
 		}
-		harness.WantError(t, "replace", one.ReplaceExtensions(b.Ctx, id, list), nil)
+		runtest.WantError(t, "replace", one.ReplaceExtensions(b.Ctx, id, list), nil)
 		for _, h := range []*session.Host{one, two} {
 			_, err := h.Actions(b.Ctx, id) // has the plugins follow the history
-			harness.WantError(t, "follow", err, nil)
+			runtest.WantError(t, "follow", err, nil)
 		}
-		harness.Equal(t, "the first's", hasFirst(), want)
-		harness.Equal(t, "the second's", hasSecond(), want)
+		runtest.Equal(t, "the first's", hasFirst(), want)
+		runtest.Equal(t, "the second's", hasSecond(), want)
 
 		err := one.ReplaceExtensions(b.Ctx, id, []events.Extension{{Type: "tried"}, {Type: "refused"}})
-		harness.WantError(t, "replace by one that is refused", err, api.ErrProtocol)
+		runtest.WantError(t, "replace by one that is refused", err, api.ErrProtocol)
 		_, err = one.Actions(b.Ctx, id)
-		harness.WantError(t, "follow", err, nil)
-		harness.Equal(t, "the first's after a refusal", hasFirst(), want)
+		runtest.WantError(t, "follow", err, nil)
+		runtest.Equal(t, "the first's after a refusal", hasFirst(), want)
 	}
 	fork, err := one.CreateFrom(b.Ctx, id, api.CreateRequest{Start: api.StartExisting, From: id})
-	harness.WantError(t, "fork", err, nil)
-	harness.Equal(t, "the fork's", len(b.StateOf(fork.Session).Extensions), 2)
+	runtest.WantError(t, "fork", err, nil)
+	runtest.Equal(t, "the fork's", len(b.StateOf(fork.Session).Extensions), 2)
 }
 
 // TestExtensionsRefused has every reason for which a replacement of extensions is refused.
@@ -144,12 +145,12 @@ func TestExtensionsRefused(t *testing.T) {
 		"many":  {many(65, 1), "", "extensions"},
 	} {
 		err := b.ReplaceExtensions(b.Ctx, id, tc.list)
-		harness.Equal(t, name, fieldOf(err), tc.field)
+		runtest.Equal(t, name, fieldOf(err), tc.field)
 		limit := (*api.LimitError)(nil)
-		harness.Equal(t, name+": limit", errors.As(err, &limit) && limit.What == tc.limit, tc.limit != "")
+		runtest.Equal(t, name+": limit", errors.As(err, &limit) && limit.What == tc.limit, tc.limit != "")
 	}
-	harness.Equal(t, "last sequence", b.LastSeq(id), at)
-	harness.WantError(t, "as many as there can be", b.ReplaceExtensions(b.Ctx, id, many(64, 1)), nil)
-	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, ""), nil)
-	harness.WantError(t, "replace in a closed one", b.ReplaceExtensions(b.Ctx, id, nil), api.ErrClosed)
+	runtest.Equal(t, "last sequence", b.LastSeq(id), at)
+	runtest.WantError(t, "as many as there can be", b.ReplaceExtensions(b.Ctx, id, many(64, 1)), nil)
+	runtest.WantError(t, "close", b.CloseSession(b.Ctx, id, ""), nil)
+	runtest.WantError(t, "replace in a closed one", b.ReplaceExtensions(b.Ctx, id, nil), api.ErrClosed)
 }

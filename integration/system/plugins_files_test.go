@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/builtin/files"
 )
 
@@ -20,7 +21,7 @@ func TestSmokeFiles(t *testing.T) {
 	harness.WriteFiles(t, dir, map[string]string{
 		"a.txt": "one\ntwo\nthree\n", "sub/b.go": "func main() {\n\tone()\n}", "empty": "", ".git/config": "one", "long": strings.Repeat("x", 100),
 	})
-	harness.WantError(t, "mode", os.Chmod(filepath.Join(dir, "a.txt"), 0o640), nil)
+	runtest.WantError(t, "mode", os.Chmod(filepath.Join(dir, "a.txt"), 0o640), nil)
 	harness.CheckCalls(t, []harness.CallCase{
 		{"read_file", `{"path":"a.txt"}`, "one\ntwo\nthree\n"},
 		{"read_file", `{"path":"./sub/../a.txt","line":2,"lines":1}`, "two\n[lines 2 to 2 of 3]"},
@@ -41,14 +42,14 @@ func TestSmokeFiles(t *testing.T) {
 		{"edit_file", `{"path":"long","old":"x","new":""}`, "[failed] old: stands 100 times in long, want once"},
 		{"edit_file", `{"path":"a.txt","old":"","new":"x"}`, "[failed] old: is empty"},
 	}, harness.FilesPlugin(t, files.Config{Root: dir, MaxShown: 50}))
-	harness.Equal(t, "edited", harness.ReadFile(t, filepath.Join(dir, "a.txt")), "1\n2wo\n")
-	harness.Equal(t, "created", harness.ReadFile(t, filepath.Join(dir, "new/deep/c.txt")), "é")
+	runtest.Equal(t, "edited", harness.ReadFile(t, filepath.Join(dir, "a.txt")), "1\n2wo\n")
+	runtest.Equal(t, "created", harness.ReadFile(t, filepath.Join(dir, "new/deep/c.txt")), "é")
 	info, err := os.Stat(filepath.Join(dir, "a.txt"))
-	harness.WantError(t, "stat", err, nil)
-	harness.Equal(t, "rights", info.Mode(), fs.FileMode(0o640))
+	runtest.WantError(t, "stat", err, nil)
+	runtest.Equal(t, "rights", info.Mode(), fs.FileMode(0o640))
 	left, err := filepath.Glob(filepath.Join(dir, ".lash-*"))
-	harness.WantError(t, "look", err, nil)
-	harness.Equal(t, "temporary files", len(left), 0)
+	runtest.WantError(t, "look", err, nil)
+	runtest.Equal(t, "temporary files", len(left), 0)
 }
 
 // TestFilesHostile refuses paths out of the directory, entries that are no text or no file, and texts that are too
@@ -62,13 +63,13 @@ func TestFilesHostile(t *testing.T) {
 		"root/binary": "a\x00b", "root/latin": "\xe9", "root/dir/x": "",
 	})
 	for name, to := range map[string]string{"out": "../secret", "up": "..", "absolute": filepath.Join(top, "secret"), "loop": "loop", "inside": "fits", "dangling": "nothing"} {
-		harness.WantError(t, "link", os.Symlink(to, filepath.Join(dir, name)), nil)
+		runtest.WantError(t, "link", os.Symlink(to, filepath.Join(dir, name)), nil)
 	}
-	harness.WantError(t, "pipe", syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600), nil)
+	runtest.WantError(t, "pipe", syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600), nil)
 	long := strings.Repeat("a/", 2100)
 	outside := " is not below this directory: paths are relative to it"
 	large, err := json.Marshal(map[string]string{"path": "fits", "content": strings.Repeat("x", 101)})
-	harness.WantError(t, "arguments", err, nil)
+	runtest.WantError(t, "arguments", err, nil)
 	harness.CheckCalls(t, []harness.CallCase{
 		{"read_file", `{"path":"../secret"}`, `[failed] path: "../secret"` + outside},
 		{"read_file", `{"path":"dir/../../secret"}`, `[failed] path: "dir/../../secret"` + outside},
@@ -103,10 +104,10 @@ func TestFilesHostile(t *testing.T) {
 		{"edit_file", `{"path":"up/secret","old":"secret","new":"x"}`, "[failed] path: up/secret: path escapes from parent"},
 		{"edit_file", `{"path":"big","old":"x","new":"y"}`, "[failed] old: stands 101 times in big, want once"},
 	}, harness.FilesPlugin(t, files.Config{Root: dir, MaxBytes: 100}))
-	harness.Equal(t, "secret", harness.ReadFile(t, filepath.Join(top, "secret")), "secret")
+	runtest.Equal(t, "secret", harness.ReadFile(t, filepath.Join(top, "secret")), "secret")
 	entries, err := os.ReadDir(top)
-	harness.WantError(t, "look", err, nil)
-	harness.Equal(t, "entries beside the directory", len(entries), 2)
+	runtest.WantError(t, "look", err, nil)
+	runtest.Equal(t, "entries beside the directory", len(entries), 2)
 	if _, err := files.Factory(files.Config{Root: filepath.Join(top, "nowhere")}); err == nil {
 		t.Error("a directory that is not there: got nil, want an error")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -95,13 +96,13 @@ func checkInner(t *testing.T, way string, args fileArgs) {
 		return harness.HasAsk(now) || now.Turn() == nil && now.Turns > 0
 	})
 	asks := final == "ask" && way != "start" // what was started cannot wait for an answer
-	harness.Equal(t, what+": asked", harness.HasAsk(state), asks)
+	runtest.Equal(t, what+": asked", harness.HasAsk(state), asks)
 	if harness.HasAsk(state) {
 		request := state.Turn().Asks[0]
 		var shown fileArgs
-		harness.WantError(t, what+": shown", json.Unmarshal(request.Args, &shown), nil)
-		harness.Equal(t, what+": shown path", request.Question+" "+shown.Path, "Let own run? ask ask")
-		harness.WantError(t, what+": answer", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: request.Effect, Granted: true}), nil)
+		runtest.WantError(t, what+": shown", json.Unmarshal(request.Args, &shown), nil)
+		runtest.Equal(t, what+": shown path", request.Question+" "+shown.Path, "Let own run? ask ask")
+		runtest.WantError(t, what+": answer", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: request.Effect, Granted: true}), nil)
 	}
 	b.AwaitTurn(id, "t1")
 	close(ran)
@@ -113,7 +114,7 @@ func checkInner(t *testing.T, way string, args fileArgs) {
 	if final == "free" || asks {
 		want = final
 	}
-	harness.Equal(t, what+": ran", got, want)
+	runtest.Equal(t, what+": ran", got, want)
 }
 
 // TestCallOfMissingToolNeverRuns makes a tool available while its call waits for the approval of another one. No rule
@@ -133,9 +134,9 @@ func TestCallOfMissingToolNeverRuns(t *testing.T) {
 	b.StartTurn(id, "t1", harness.Text("go"))
 	request := b.AwaitState(id, "question", harness.HasAsk).Turn().Asks[0]
 	_, err := b.SetToolsAvailability(b.Ctx, id, []string{"late"}, events.Overridden(events.AvailShowcased))
-	harness.WantError(t, "switch on", err, nil)
-	harness.WantError(t, "answer", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: request.Effect, Granted: true}), nil)
+	runtest.WantError(t, "switch on", err, nil)
+	runtest.WantError(t, "answer", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: request.Effect, Granted: true}), nil)
 	b.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", b.CallResult(id, "k2"), `[failed] tool "late" is not available in this session`)
-	harness.Equal(t, "runs", len(ran), 0)
+	runtest.Equal(t, "result", b.CallResult(id, "k2"), `[failed] tool "late" is not available in this session`)
+	runtest.Equal(t, "runs", len(ran), 0)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/history"
@@ -74,7 +75,7 @@ func TestHistoryTail(t *testing.T) {
 	if prompt := b.Model.Prompt(4); len(prompt) != 4 || !strings.HasPrefix(prompt[0], "system [6 earlier messages of this conversation are left out") || prompt[1] != "user turn 3" || prompt[3] != "user turn 4" {
 		t.Errorf("prompt: got %.100q, want the last turns from a user's message on", prompt)
 	}
-	harness.Equal(t, "messages", len(b.Messages(id)), 10)
+	runtest.Equal(t, "messages", len(b.Messages(id)), 10)
 }
 
 // TestSmokeHistoryCompact summarises old turns, keeps recent ones, and does so again.
@@ -98,14 +99,14 @@ func TestSmokeHistoryCompact(t *testing.T) {
 		}
 	}
 	compact()
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"assistant Summary of the conversation so far:\n\nthey printed", "user hello", "assistant two"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"assistant Summary of the conversation so far:\n\nthey printed", "user hello", "assistant two"})
 	if seed := b.ReadView(id).Messages[0]; seed.Origin != history.ID {
 		t.Errorf("origin of the seed: got %q", seed.Origin)
 	}
 	if !promptHas(b.Model, 3, `user print`) || !promptHas(b.Model, 3, `[called print {"n":3000}]`) || promptHas(b.Model, 3, "hello") {
 		t.Errorf("request: got %.200q, want the older part", b.Model.Prompt(3))
 	}
-	harness.Equal(t, "ledger", b.StateOf(id).Usage().BySource["compaction"].Output, 5)
+	runtest.Equal(t, "ledger", b.StateOf(id).Usage().BySource["compaction"].Output, 5)
 	b.RunTurn(id, "t3", harness.Text("say three"))
 	b.RunTurn(id, "t4", harness.Text(strings.Repeat("four ", 20)))
 	compact()

@@ -59,7 +59,7 @@ func TestHooksCostNoWrite(t *testing.T) {
 				t.Errorf("end: got %s, want finished", got.End)
 			}
 			// The request and the claim; then one for each reply, with the results before it.
-			harness.Equal(t, "writes of the turn", b.LastSeq(id)-opened, 5)
+			runtest.Equal(t, "writes of the turn", b.LastSeq(id)-opened, 5)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -34,9 +35,9 @@ func TestHooksCallTheirHost(t *testing.T) {
 					return nil // may come when the test has ended
 				}
 				v, err := e.State.View()
-				harness.WantError(t, "view of "+string(e.Kind), err, nil)
+				runtest.WantError(t, "view of "+string(e.Kind), err, nil)
 				s, err := e.Host.SnapshotCurrent(ctx)
-				harness.WantError(t, "snapshot at "+string(e.Kind), err, nil)
+				runtest.WantError(t, "snapshot at "+string(e.Kind), err, nil)
 				record("%s %s %d %d", id, e.Kind, len(v.Messages), len(s.Frames))
 				return err
 			})
@@ -44,9 +45,9 @@ func TestHooksCallTheirHost(t *testing.T) {
 	}
 	reads := func(ctx context.Context, host plugin.ToolHost) string {
 		s, err := host.SnapshotCurrent(ctx)
-		harness.WantError(t, "snapshot", err, nil)
+		runtest.WantError(t, "snapshot", err, nil)
 		v, err := s.View()
-		harness.WantError(t, "view", err, nil)
+		runtest.WantError(t, "view", err, nil)
 		return strings.Join(harness.Transcript(v.Messages), "|")
 	}
 	looks := harness.PluginOf("looks", func(r *plugin.Registrar) {
@@ -61,18 +62,18 @@ func TestHooksCallTheirHost(t *testing.T) {
 	b.StartNode(looks, listens("one"), listens("two"))
 	b.Host = b.OtherHost()
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	const seen = "user go|assistant k1:look{} k2:look{} k3:look{}"
 	for _, r := range b.ResultsByPosition(id) {
-		harness.Equal(t, "a tool", r.Text, seen)
+		runtest.Equal(t, "a tool", r.Text, seen)
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	for _, want := range []string{"one session_restored 0 1", "two session_restored 0 1", "one turn_finalized 4 1", "two turn_finalized 4 1"} {
-		harness.Equal(t, want, slices.Contains(received, want), true)
+		runtest.Equal(t, want, slices.Contains(received, want), true)
 	}
 	received = slices.DeleteFunc(received, func(s string) bool { return !strings.HasPrefix(s, "before") })
-	harness.EqualLists(t, "hooks before calls", received, []string{"before " + seen, "before " + seen, "before " + seen})
+	runtest.EqualLists(t, "hooks before calls", received, []string{"before " + seen, "before " + seen, "before " + seen})
 }
 
 // TestHooksShareBodies has hooks of all calls of a reply, and the calls, read a conversation whose text is outside the log: all hooks have the
@@ -90,11 +91,11 @@ func TestHooksShareBodies(t *testing.T) {
 	read, copies := 0, make(map[*byte]bool)
 	reads := func(ctx context.Context, host plugin.SnapshotHost) {
 		s, err := host.SnapshotCurrent(ctx)
-		harness.WantError(t, "snapshot", err, nil)
+		runtest.WantError(t, "snapshot", err, nil)
 		v, err := s.View()
-		harness.WantError(t, "view", err, nil)
+		runtest.WantError(t, "view", err, nil)
 		text := v.Messages[0].Parts[0].Text
-		harness.Equal(t, "bytes of the text", len(text), len(long))
+		runtest.Equal(t, "bytes of the text", len(text), len(long))
 		mu.Lock()
 		defer mu.Unlock()
 		read++
@@ -111,11 +112,11 @@ func TestHooksShareBodies(t *testing.T) {
 		})
 	}))
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text(long)).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text(long)).End, events.EndFinished)
 	mu.Lock()
 	defer mu.Unlock()
-	harness.Equal(t, "reads", read, 2*calls)
-	harness.Equal(t, "copies", len(copies), 2)
+	runtest.Equal(t, "reads", read, 2*calls)
+	runtest.Equal(t, "copies", len(copies), 2)
 }
 
 // TestHooksOfCalls calls the hooks of the calls of a reply concurrently, and those of one call in the order of the
@@ -139,8 +140,8 @@ func TestHooksOfCalls(t *testing.T) {
 	var runs atomic.Int64
 	b.StartNode(harness.CountingTools(&runs, "look"), hook("b", func() { both.Done(); both.Wait() }), hook("a", func() {}), hook("c", func() {}))
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
-	harness.Equal(t, "order for the first call", order["k1"], "bac")
-	harness.Equal(t, "order for the second call", order["k2"], "bac")
-	harness.Equal(t, "runs", runs.Load(), 2)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "order for the first call", order["k1"], "bac")
+	runtest.Equal(t, "order for the second call", order["k2"], "bac")
+	runtest.Equal(t, "runs", runs.Load(), 2)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -63,13 +64,13 @@ func TestTakeoverRepeatsNoHook(t *testing.T) {
 				kill()
 				b.StartNodeOn(bustest.Open(t, b.Server), c.Factory())
 			}
-			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 			want := maps.Clone(hookCounts)
 			for what, n := range tt.again {
 				want[what] += n
 			}
 			for what, n := range want {
-				harness.Equal(t, "times "+what, c.Count[what], n)
+				runtest.Equal(t, "times "+what, c.Count[what], n)
 			}
 			points := make(map[events.HookPoint]int)
 			for _, p := range harness.Find[*events.HookRan](b, id) {
@@ -78,12 +79,12 @@ func TestTakeoverRepeatsNoHook(t *testing.T) {
 			for point, n := range map[events.HookPoint]int{
 				events.PointBeforeTurn: 1, events.PointBeforeModel: 2, events.PointReply: 2, events.PointBeforeTool: 1, events.PointAfterTool: 1, events.PointCheckpoint: 2, events.PointAfterTurn: 1,
 			} {
-				harness.Equal(t, "records of "+string(point), points[point], n)
+				runtest.Equal(t, "records of "+string(point), points[point], n)
 			}
-			harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", `assistant k:look{"a":1}`, "user k=<2>", "user queued", "assistant done", "system bye"})
+			runtest.EqualLists(t, "messages", b.Messages(id), []string{"user go", `assistant k:look{"a":1}`, "user k=<2>", "user queued", "assistant done", "system bye"})
 			last := len(b.Model.Requests()) - 1
-			harness.EqualLists(t, "prompt", b.Model.Prompt(last), []string{"system be good\n\ncall 1 of 4 messages", "user go on", `assistant k:look{"a":1}`, "user k=<2>", "user queued"})
-			harness.Equal(t, "parent of what was created", b.StateOf("kid").Parent, id)
+			runtest.EqualLists(t, "prompt", b.Model.Prompt(last), []string{"system be good\n\ncall 1 of 4 messages", "user go on", `assistant k:look{"a":1}`, "user k=<2>", "user queued"})
+			runtest.Equal(t, "parent of what was created", b.StateOf("kid").Parent, id)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm/llmtest"
@@ -38,7 +39,7 @@ func TestPromptLayers(t *testing.T) {
 			check := func(what, want string) {
 				t.Helper()
 				sent := e.sent()
-				harness.Equal(t, what, strings.ReplaceAll(strings.Join(textsOf(sent[len(sent)-1], "system"), "|"), "\n\n", "/"), want)
+				runtest.Equal(t, what, strings.ReplaceAll(strings.Join(textsOf(sent[len(sent)-1], "system"), "|"), "\n\n", "/"), want)
 			}
 			hello := events.TurnInput{Parts: []events.Part{harness.Text("hello")}}
 			id := w.Create(events.Config{Instructions: "be kind", Layers: policy})
@@ -56,8 +57,8 @@ func TestPromptLayers(t *testing.T) {
 			w.Configure(id, events.Config{})
 			w.Run(id, hello)
 			check("without layers", "intro/guidance/here")
-			harness.DeepEqual(t, "recorded of the session", harness.Find[*events.SessionOpened](b, id)[0].Config.Layers, policy)
-			harness.DeepEqual(t, "recorded of the turn", harness.Find[*events.TurnRequested](b, id)[1].Input.Layers, turn.Layers)
+			runtest.DeepEqual(t, "recorded of the session", harness.Find[*events.SessionOpened](b, id)[0].Config.Layers, policy)
+			runtest.DeepEqual(t, "recorded of the turn", harness.Find[*events.TurnRequested](b, id)[1].Input.Layers, turn.Layers)
 			b.Verify(id)
 		})
 	}
@@ -85,5 +86,5 @@ func TestPromptLayersRefused(t *testing.T) {
 	}
 	many := make([]events.PromptLayer, events.MaxLayers+1)
 	_, err := b.Submit(b.Ctx, id, api.TurnRequest{Input: events.TurnInput{Continue: true, Layers: many}})
-	harness.WantError(t, "too many", err, events.ErrTooLarge)
+	runtest.WantError(t, "too many", err, events.ErrTooLarge)
 }

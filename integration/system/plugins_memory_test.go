@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
@@ -134,11 +135,11 @@ func TestReadsOfPluginsHaveMemory(t *testing.T) {
 		"NATS": {func(b *harness.System, id events.SessionID) {
 			c := harness.Dial(b.T, b.Bus)
 			_, err := c.Compact(b.Ctx, id)
-			harness.WantError(b.T, "compact", err, nil)
+			runtest.WantError(b.T, "compact", err, nil)
 			_, err = c.InvokeAction(b.Ctx, id, "act", nil)
-			harness.WantError(b.T, "action", err, nil)
+			runtest.WantError(b.T, "action", err, nil)
 			_, err = c.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("a")})
-			harness.WantError(b.T, "append", err, nil)
+			runtest.WantError(b.T, "append", err, nil)
 		}, all, 0},
 		"HTTP": {func(b *harness.System, id events.SessionID) {
 			d := b.ServeHTTP(httpapi.Config{})
@@ -200,9 +201,9 @@ func TestTurnLeavesMemoryToItsChild(t *testing.T) {
 	b.StartNodeWith(workers.Config{Memory: 4 * 3 * size}, plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{asks}})
 	id := b.Open(api.CreateRequest{})
 	_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{{Message: &events.Message{Role: events.RoleUser, Parts: []events.Part{harness.Text(strings.Repeat("x", size))}}}}})
-	harness.WantError(t, "append", err, nil)
-	harness.Equal(t, "answer", b.RunTurn(id, "t1", harness.Text("go")).Text, "parent")
-	harness.Equal(t, "the call's result", b.CallResult(id, "k1"), "child")
+	runtest.WantError(t, "append", err, nil)
+	runtest.Equal(t, "answer", b.RunTurn(id, "t1", harness.Text("go")).Text, "parent")
+	runtest.Equal(t, "the call's result", b.CallResult(id, "k1"), "child")
 }
 
 // TestStreamWithoutMemory: the stream of a turn that it asked for, whose reply is too large for what is free, does not end as a request without
@@ -215,9 +216,9 @@ func TestStreamWithoutMemory(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	p := memory.NewPool(size, size)
 	_, err := p.Take(b.Ctx, "other", size)
-	harness.WantError(t, "the memory of others", err, nil)
+	runtest.WantError(t, "the memory of others", err, nil)
 	_, list, err := b.StartTurnStream(p.Account("a", time.Millisecond).In(b.Ctx), id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
-	harness.WantError(t, "start", err, nil)
+	runtest.WantError(t, "start", err, nil)
 	for _, e := range list {
 		err = e
 	}

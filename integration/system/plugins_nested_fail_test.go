@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -51,14 +52,14 @@ func TestNestedFailures(t *testing.T) {
 		})
 	}))
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
-	harness.EqualLists(t, "came to", got, []string{
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.EqualLists(t, "came to", got, []string{
 		"pends " + plugin.ClassInternal + " " + plugin.CodePendingNested, "panics " + plugin.ClassInternal + " " + plugin.CodeTaskFailed,
 		"fails " + plugin.ClassExecution, "picky " + plugin.ClassInvalidRequest + " " + plugin.CodeInvalidArgs,
 		"missing " + plugin.ClassUnavailable + " " + plugin.CodeUnavailable, "asked " + plugin.ClassPermissionDenied + " " + plugin.CodeDenied, "fine",
 	})
-	harness.Equal(t, "result", b.CallResult(id, "k"), "read")
-	harness.Equal(t, "questions", len(harness.Find[*events.ToolApprovalAsked](b, id)), 0)
+	runtest.Equal(t, "result", b.CallResult(id, "k"), "read")
+	runtest.Equal(t, "questions", len(harness.Find[*events.ToolApprovalAsked](b, id)), 0)
 }
 
 // TestNestedChanged has a tool that makes another call when it runs again: the tool fails, and that call does not
@@ -70,7 +71,7 @@ func TestNestedChanged(t *testing.T) {
 		started := make(chan struct{})
 		var runs, inner atomic.Int64
 		for _, tool := range []string{"a", "b"} {
-			harness.WantError(t, "add", b.Tools.Add(plugin.Tool{Name: tool, Effects: events.EffectsNone}, func(context.Context, plugin.Call, json.RawMessage) (plugin.Result, error) {
+			runtest.WantError(t, "add", b.Tools.Add(plugin.Tool{Name: tool, Effects: events.EffectsNone}, func(context.Context, plugin.Call, json.RawMessage) (plugin.Result, error) {
 				inner.Add(1)
 				return plugin.Result{Text: tool}, nil
 			}), nil)
@@ -95,10 +96,10 @@ func TestNestedChanged(t *testing.T) {
 		b.StartWorker(b.Bus)
 		b.AwaitTurn(id, "t1")
 		result := harness.Find[*events.ToolReturned](b, id)[0].Results[0]
-		harness.Equal(t, name+": code", result.Code, plugin.CodeNestedChanged)
-		harness.Equal(t, name+": outcome", result.Outcome, events.OutcomeFailure)
-		harness.Equal(t, name+": calls inside that ran", inner.Load(), 1)
-		harness.Equal(t, name+": runs", runs.Load(), 2)
+		runtest.Equal(t, name+": code", result.Code, plugin.CodeNestedChanged)
+		runtest.Equal(t, name+": outcome", result.Outcome, events.OutcomeFailure)
+		runtest.Equal(t, name+": calls inside that ran", inner.Load(), 1)
+		runtest.Equal(t, name+": runs", runs.Load(), 2)
 	}
 }
 
@@ -126,10 +127,10 @@ func TestNestedCancelled(t *testing.T) {
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "the start", started)
 	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
-	harness.Equal(t, "outcome", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Outcome, events.OutcomeCancelled)
-	harness.Equal(t, "calls begun after the cancel", late.Load(), 0)
-	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+	runtest.Equal(t, "outcome", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Outcome, events.OutcomeCancelled)
+	runtest.Equal(t, "calls begun after the cancel", late.Load(), 0)
+	runtest.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
 }
 
 // TestFirstControlOfBatchEndsTurn ends the turn with the first call of a batch that requests it.
@@ -148,8 +149,8 @@ func TestFirstControlOfBatchEndsTurn(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "end", r.End, events.EndToolValue)
-	harness.Equal(t, "text", r.Text, "one")
-	harness.Equal(t, "tool", r.Tool, "batch")
-	harness.Equal(t, "calls inside", len(harness.Find[*events.ToolNestedReturned](b, id)), 3)
+	runtest.Equal(t, "end", r.End, events.EndToolValue)
+	runtest.Equal(t, "text", r.Text, "one")
+	runtest.Equal(t, "tool", r.Tool, "batch")
+	runtest.Equal(t, "calls inside", len(harness.Find[*events.ToolNestedReturned](b, id)), 3)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -37,12 +38,12 @@ func TestNestedKilled(t *testing.T) {
 	harness.Receive(b, "the start", started)
 	kill()
 	b.StartWorker(b.Bus)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "first ran", first.Load(), 1)
-	harness.Equal(t, "second ran", second.Load(), 1)
-	harness.Equal(t, "result", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Text,
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "first ran", first.Load(), 1)
+	runtest.Equal(t, "second ran", second.Load(), 1)
+	runtest.Equal(t, "result", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Text,
 		"[one]["+projector.LostText+`][[failed] tool "missing" is not available in this session]`)
-	harness.Equal(t, "nested results", len(harness.Find[*events.ToolNestedReturned](b, id)), 3)
+	runtest.Equal(t, "nested results", len(harness.Find[*events.ToolNestedReturned](b, id)), 3)
 }
 
 // TestNestedCallWithApproval has a call inside another wait for an approval: the outer one runs again after the answer.
@@ -68,14 +69,14 @@ func TestNestedCallWithApproval(t *testing.T) {
 		id := b.Open(api.CreateRequest{})
 		b.StartTurn(id, "t1", harness.Text("go"))
 		request := b.AwaitState(id, "question", harness.HasAsk).Turn().Asks[0]
-		harness.Equal(t, "effect", request.Effect, "t1/0/0/0")
-		harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: request.Effect, Granted: granted}), nil)
-		harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+		runtest.Equal(t, "effect", request.Effect, "t1/0/0/0")
+		runtest.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: request.Effect, Granted: granted}), nil)
+		runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 		want, runs := "[42]", int64(1)
 		if !granted {
 			want, runs = "[[failed] the call was not approved]", 0
 		}
-		harness.Equal(t, "result", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Text, want)
-		harness.Equal(t, "runs", ran.Load(), runs)
+		runtest.Equal(t, "result", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Text, want)
+		runtest.Equal(t, "runs", ran.Load(), runs)
 	}
 }

@@ -59,12 +59,12 @@ func TestPlacesOfApprovals(t *testing.T) {
 	dir := t.TempDir()
 	harness.WriteFiles(t, dir, map[string]string{"docs/key.txt": "kept", "prod/key.txt": "kept"})
 	link := filepath.Join(dir, "lnk")
-	harness.WantError(t, "link", os.Symlink("docs", link), nil)
+	runtest.WantError(t, "link", os.Symlink("docs", link), nil)
 	var calls []events.Part
 	for tool, c := range placeCalls {
 		args := strings.ReplaceAll(c.args, "PLACE", "lnk")
 		inner, err := json.Marshal(map[string]string{"tool": tool, "args": args})
-		harness.WantError(t, "arguments", err, nil)
+		runtest.WantError(t, "arguments", err, nil)
 		calls = append(calls, harness.Call(events.CallID(tool), tool, args), harness.Call(events.CallID("in_"+tool), "inside", string(inner)))
 	}
 	b := harness.StartIdle(t, harness.Reply(calls...), harness.Reply(harness.Text("done")))
@@ -86,14 +86,14 @@ func TestPlacesOfApprovals(t *testing.T) {
 		if want := "lnk" + rest + ", which is docs" + rest; !strings.HasSuffix(asked.Question, want) {
 			t.Errorf("%s: got the question %q, want %q at its end", asked.Tool, asked.Question, want)
 		}
-		harness.Equal(t, "places of "+asked.Tool, string(asked.Places), fmt.Sprintf(`{%q:%q}`, c.argument, "docs"+rest))
+		runtest.Equal(t, "places of "+asked.Tool, string(asked.Places), fmt.Sprintf(`{%q:%q}`, c.argument, "docs"+rest))
 	}
 	kill()
-	harness.WantError(t, "turn", os.Remove(link), nil)
-	harness.WantError(t, "turn", os.Symlink("prod", link), nil)
+	runtest.WantError(t, "turn", os.Remove(link), nil)
+	runtest.WantError(t, "turn", os.Symlink("prod", link), nil)
 	b.Host = b.OtherHost()
 	for _, asked := range s.Turn().Asks {
-		harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: asked.Effect, Granted: true}), nil)
+		runtest.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: asked.Effect, Granted: true}), nil)
 	}
 	start()
 	b.AwaitTurn(id, "t1")
@@ -106,9 +106,9 @@ func TestPlacesOfApprovals(t *testing.T) {
 	}
 	for _, name := range []string{"docs", "prod"} {
 		entries, err := os.ReadDir(filepath.Join(dir, name))
-		harness.WantError(t, "read", err, nil)
-		harness.Equal(t, "entries of "+name, len(entries), 1)
-		harness.Equal(t, name, harness.ReadFile(t, filepath.Join(dir, name, "key.txt")), "kept")
+		runtest.WantError(t, "read", err, nil)
+		runtest.Equal(t, "entries of "+name, len(entries), 1)
+		runtest.Equal(t, name, harness.ReadFile(t, filepath.Join(dir, name, "key.txt")), "kept")
 	}
 }
 
@@ -117,8 +117,8 @@ func TestPlacesThatAreAllowed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	harness.WriteFiles(t, dir, map[string]string{"docs/key.txt": "kept"})
-	harness.WantError(t, "link", os.Symlink("docs", filepath.Join(dir, "lnk")), nil)
-	harness.WantError(t, "link", os.Symlink(filepath.Join(dir, "docs"), filepath.Join(dir, "absolute")), nil)
+	runtest.WantError(t, "link", os.Symlink("docs", filepath.Join(dir, "lnk")), nil)
+	runtest.WantError(t, "link", os.Symlink(filepath.Join(dir, "docs"), filepath.Join(dir, "absolute")), nil)
 	b, id := harness.CheckCalls(t, []harness.CallCase{
 		{"read_file", `{"path":"lnk/key.txt"}`, "kept"},
 		{"read_file", `{"path":"absolute/key.txt"}`, "kept"},
@@ -132,7 +132,7 @@ func TestPlacesThatAreAllowed(t *testing.T) {
 			places = append(places, string(d.Kind)+" "+string(d.Body))
 		}
 	}
-	harness.EqualLists(t, "decisions", places, []string{
+	runtest.EqualLists(t, "decisions", places, []string{
 		`judge_places {"path":"docs/key.txt"}`, `judge_places {"path":"docs/key.txt"}`, `judge_places {"cwd":"docs"}`, `judge_places {"cwd":"docs"}`, `judge_places {"path":"docs/new/key.txt"}`,
 	})
 }
@@ -152,10 +152,10 @@ func TestPlaceOfMonitor(t *testing.T) {
 	b.AwaitState(id, "a line", func(s *projector.State) bool { return len(s.Monitors) == 1 && s.Monitors[0].Events == 1 })
 	kill()
 	docs := filepath.Join(dir, "docs")
-	harness.WantError(t, "move", os.Rename(docs, docs+".old"), nil)
-	harness.WantError(t, "link", os.Symlink("prod", docs), nil)
+	runtest.WantError(t, "move", os.Rename(docs, docs+".old"), nil)
+	runtest.WantError(t, "link", os.Symlink("prod", docs), nil)
 	b.StartNode(plugins...)
 	runtest.Contains(t, "error", b.AwaitMonitor(id, "m", events.MonitorFailed).LastError, "docs leads to prod")
 	_, err := os.Stat(filepath.Join(dir, "prod", "ran"))
-	harness.Equal(t, "it ran elsewhere", err == nil, false)
+	runtest.Equal(t, "it ran elsewhere", err == nil, false)
 }

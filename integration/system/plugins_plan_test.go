@@ -64,7 +64,7 @@ func TestSmokePlanMode(t *testing.T) {
 		t.Errorf("action: got %s", got)
 	}
 	b.RunTurn(id, "t1", harness.Text("look"))
-	harness.EqualLists(t, "offered", b.Model.Offered(0), []string{"exit_plan_mode", "read"})
+	runtest.EqualLists(t, "offered", b.Model.Offered(0), []string{"exit_plan_mode", "read"})
 	prompt := b.Model.Prompt(0)
 	if !strings.HasPrefix(prompt[0], "system ") || !strings.Contains(prompt[0], "change nothing") || !strings.HasPrefix(prompt[2], "system Plan mode is on.") {
 		t.Errorf("prompt: got %q, want the contribution and the note", prompt)
@@ -75,16 +75,16 @@ func TestSmokePlanMode(t *testing.T) {
 	}
 	b.StartTurn(id, "t2", harness.Text("go on"))
 	question := approved(b, id, "t2", true)
-	harness.Equal(t, "asked by", question.Plugin, "plan_mode")
+	runtest.Equal(t, "asked by", question.Plugin, "plan_mode")
 	notes := slices.DeleteFunc(b.Messages(id), func(line string) bool { return !strings.HasPrefix(line, "system ") })
 	if len(notes) != 2 || !strings.HasPrefix(notes[1], "system Plan mode is off.") {
 		t.Errorf("notes: got %q, want one of each mode", notes)
 	}
-	harness.EqualLists(t, "offered after", b.Model.Offered(3), []string{"read", "write"})
+	runtest.EqualLists(t, "offered after", b.Model.Offered(3), []string{"read", "write"})
 	if last := b.Model.Prompt(4); !strings.HasSuffix(strings.Join(last, "\n"), "user c4=was written") {
 		t.Errorf("prompt: got %q, want the write's result last", last)
 	}
-	harness.EqualLists(t, "events", emitted(b, id), []string{`[{"on":true,"type":"plan_mode"}]`, `[{"on":false,"type":"plan_mode"}]`})
+	runtest.EqualLists(t, "events", emitted(b, id), []string{`[{"on":true,"type":"plan_mode"}]`, `[{"on":false,"type":"plan_mode"}]`})
 }
 
 // TestPlanModeKept continues in plan mode on another node, with the exceptions of the session, and a plan that is
@@ -101,11 +101,11 @@ func TestPlanModeKept(t *testing.T) {
 	b.StartNode(readWrite(), planmode.Factory(planmode.Options{}))
 	b.StartTurn(id, "t1", harness.Text("look"))
 	approved(b, id, "t1", false)
-	harness.EqualLists(t, "offered", b.Model.Offered(0), []string{"exit_plan_mode", "read", "write"})
+	runtest.EqualLists(t, "offered", b.Model.Offered(0), []string{"exit_plan_mode", "read", "write"})
 	if got := b.Messages(id); got[3] != "user c1=was written" || got[5] != "user c2=[failed] the call was not approved: says the test" {
 		t.Errorf("messages: got %q, want a write and a refusal", got)
 	}
-	harness.Equal(t, "mode", string(b.StateOf(id).Plugin(planmode.ID).State), `{"on":true,"told":true}`)
+	runtest.Equal(t, "mode", string(b.StateOf(id).Plugin(planmode.ID).State), `{"on":true,"told":true}`)
 }
 
 // TestSmokeTodo replaces the list, shows it, and reminds the next turn of open items.
@@ -120,11 +120,11 @@ func TestSmokeTodo(t *testing.T) {
 	b.RunTurn(id, "t1", harness.Text("go"))
 	b.RunTurn(id, "t2", harness.Text("and now?"))
 	got := b.Messages(id)
-	harness.Equal(t, "result", got[2], "user c1=1 of 2 completed")
+	runtest.Equal(t, "result", got[2], "user c1=1 of 2 completed")
 	if !strings.HasPrefix(got[4], `user c2=[failed] items[0]: status "maybe"`) {
 		t.Errorf("invalid: got %q, want a refusal", got[4])
 	}
-	harness.EqualLists(t, "events", emitted(b, id), []string{`[{"type":"todo","items":[{"text":"look","status":"completed"},{"text":"leap","status":"in_progress"}]}]`})
+	runtest.EqualLists(t, "events", emitted(b, id), []string{`[{"type":"todo","items":[{"text":"look","status":"completed"},{"text":"leap","status":"in_progress"}]}]`})
 	if prompt := b.Model.Prompt(3)[0]; !strings.Contains(prompt, "leap (in_progress)") || strings.Contains(prompt, "look") {
 		t.Errorf("prompt: got %q, want the open item", prompt)
 	}

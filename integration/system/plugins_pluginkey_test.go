@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -48,9 +49,9 @@ func TestPluginsAreCalledOncePerKey(t *testing.T) {
 	hosts := make([]*session.Host, 2)
 	for i := range hosts {
 		builder, err := plugin.NewBuilder(plugin.BuilderConfig{Factories: []plugin.Factory{factory}})
-		harness.WantError(t, "plugins", err, nil)
+		runtest.WantError(t, "plugins", err, nil)
 		hosts[i], err = session.New(session.Config{Bus: bustest.Open(t, b.Server), Plugins: session.WithPlugins(builder)})
-		harness.WantError(t, "host", err, nil)
+		runtest.WantError(t, "host", err, nil)
 	}
 	callers := map[string]struct {
 		call     func(ctx context.Context, h *session.Host, id events.SessionID) error
@@ -70,11 +71,11 @@ func TestPluginsAreCalledOncePerKey(t *testing.T) {
 			keyed := func(key string) context.Context {
 				return api.WithRequestMeta(b.Ctx, api.RequestMeta{Actor: "one", Key: key})
 			}
-			harness.WantError(t, "first", a.call(keyed("k1"), hosts[0], id), nil)
+			runtest.WantError(t, "first", a.call(keyed("k1"), hosts[0], id), nil)
 			before := b.LastSeq(id)
-			harness.WantError(t, "again", a.call(keyed("k1"), hosts[1], id), a.repeated)
-			harness.Equal(t, "commits", b.LastSeq(id), before)
-			harness.Equal(t, "state", string(b.StateOf(id).Plugin(standard.ID).State), "1")
+			runtest.WantError(t, "again", a.call(keyed("k1"), hosts[1], id), a.repeated)
+			runtest.Equal(t, "commits", b.LastSeq(id), before)
+			runtest.Equal(t, "state", string(b.StateOf(id).Plugin(standard.ID).State), "1")
 
 			errs := make([]error, 2)
 			var callingPlugins sync.WaitGroup
@@ -87,11 +88,11 @@ func TestPluginsAreCalledOncePerKey(t *testing.T) {
 					t.Errorf("at once: got %v", err)
 				}
 			}
-			harness.Equal(t, "state after both", string(b.StateOf(id).Plugin(standard.ID).State), "2")
-			harness.WantError(t, "without a key", a.call(b.Ctx, hosts[0], id), nil)
-			harness.Equal(t, "state without a key", string(b.StateOf(id).Plugin(standard.ID).State), "3")
+			runtest.Equal(t, "state after both", string(b.StateOf(id).Plugin(standard.ID).State), "2")
+			runtest.WantError(t, "without a key", a.call(b.Ctx, hosts[0], id), nil)
+			runtest.Equal(t, "state without a key", string(b.StateOf(id).Plugin(standard.ID).State), "3")
 			_, err := hosts[0].AppendNodes(b.Ctx, id, api.AppendNodesRequest{IdempotencyKey: "k1", Nodes: harness.UserMessages("x")})
-			harness.WantError(t, "the key in another request", err, api.ErrDifferent)
+			runtest.WantError(t, "the key in another request", err, api.ErrDifferent)
 		})
 	}
 }

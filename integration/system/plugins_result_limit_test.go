@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -33,21 +34,21 @@ func TestResultTooLarge(t *testing.T) {
 			b.StartWorker(b.Bus)
 			id := b.Open(api.CreateRequest{})
 			got := b.RunTurn(id, "t1", harness.Text("go"))
-			harness.Equal(t, "end", got.End, events.EndFinished)
-			harness.Equal(t, "answer", got.Text, "so be it")
-			harness.Equal(t, "runs", runs.Load(), 1)
-			harness.Equal(t, "what the model reads", b.Messages(id)[2], "user k="+want)
+			runtest.Equal(t, "end", got.End, events.EndFinished)
+			runtest.Equal(t, "answer", got.Text, "so be it")
+			runtest.Equal(t, "runs", runs.Load(), 1)
+			runtest.Equal(t, "what the model reads", b.Messages(id)[2], "user k="+want)
 			returned := harness.Find[*events.ToolReturned](b, id)
 			if len(returned) != 1 {
 				t.Fatalf("records of results: got %d, want 1", len(returned))
 			}
 			r := returned[0].Results[0]
-			harness.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
-			harness.Equal(t, "class", r.Class, plugin.ClassResourceLimit)
-			harness.Equal(t, "code", r.Code, "tool_result_too_large")
-			harness.Equal(t, "recorded text", r.Text, want)
-			harness.Equal(t, "lost calls", len(harness.Find[*events.ToolLost](b, id)), 0)
-			harness.Equal(t, "attempts at the turn", len(harness.Find[*events.TurnStarted](b, id)), 1)
+			runtest.Equal(t, "outcome", r.Outcome, events.OutcomeFailure)
+			runtest.Equal(t, "class", r.Class, plugin.ClassResourceLimit)
+			runtest.Equal(t, "code", r.Code, "tool_result_too_large")
+			runtest.Equal(t, "recorded text", r.Text, want)
+			runtest.Equal(t, "lost calls", len(harness.Find[*events.ToolLost](b, id)), 0)
+			runtest.Equal(t, "attempts at the turn", len(harness.Find[*events.TurnStarted](b, id)), 1)
 			harness.VerifyHistory(t, b.Bus, id)
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/background"
@@ -43,15 +44,15 @@ func TestRulesAreOfFiles(t *testing.T) {
 				} {
 					args["path"] = name
 					data, err := json.Marshal(args)
-					harness.WantError(t, "arguments", err, nil)
+					runtest.WantError(t, "arguments", err, nil)
 					list = append(list, harness.CallCase{tool, string(data), "[failed] " + tool + " is not allowed here …"})
 				}
 			}
 			harness.CheckCalls(t, list, stack(dir)...)
-			harness.Equal(t, "the file", harness.ReadFile(t, filepath.Join(dir, "x.env")), "hidden\n")
-			harness.Equal(t, "the other", harness.ReadFile(t, filepath.Join(dir, "private/key.txt")), "hidden\n")
+			runtest.Equal(t, "the file", harness.ReadFile(t, filepath.Join(dir, "x.env")), "hidden\n")
+			runtest.Equal(t, "the other", harness.ReadFile(t, filepath.Join(dir, "private/key.txt")), "hidden\n")
 			_, err := os.Stat(filepath.Join(dir, "private/new"))
-			harness.Equal(t, "a new one is there", err == nil, false)
+			runtest.Equal(t, "a new one is there", err == nil, false)
 		})
 	}
 }
@@ -83,10 +84,10 @@ func TestAllowWantsEveryName(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	question := answer(b, id, "c1", events.ToolApprovalGiven{Reason: "not that"})
-	harness.Equal(t, "question", question.Question, "Let write_file run? a/b/dir/key.txt, which is private/key.txt")
+	runtest.Equal(t, "question", question.Question, "Let write_file run? a/b/dir/key.txt, which is private/key.txt")
 	b.AwaitTurn(id, "t1")
-	harness.Equal(t, "allowed", b.CallResult(id, "c2"), "3 bytes written to a/new.txt")
-	harness.Equal(t, "the file", harness.ReadFile(t, filepath.Join(dir, "private/key.txt")), "hidden\n")
+	runtest.Equal(t, "allowed", b.CallResult(id, "c2"), "3 bytes written to a/new.txt")
+	runtest.Equal(t, "the file", harness.ReadFile(t, filepath.Join(dir, "private/key.txt")), "hidden\n")
 }
 
 // TestRulesOfDirectories has commands run in a denied directory, named in each way.
@@ -97,14 +98,14 @@ func TestRulesOfDirectories(t *testing.T) {
 	var list []harness.CallCase
 	for _, cwd := range []string{"private", "./private/", "a/../private", "dir", "dirs", "a/b/dir", "here/dir", "PRIVATE", "/private", "/dirs", filepath.Join(dir, "private"), filepath.Join(dir, "dirs")} {
 		data, err := json.Marshal(map[string]string{"command": "cat key.txt", "cwd": cwd, "id": "m"})
-		harness.WantError(t, "arguments", err, nil)
+		runtest.WantError(t, "arguments", err, nil)
 		for _, tool := range []string{"run_command", "monitor_start"} {
 			list = append(list, harness.CallCase{tool, string(data), "[failed] " + tool + " is not allowed here cat key.txt"})
 		}
 	}
 	list = append(list, harness.CallCase{"run_command", `{"command":"cat open.txt","cwd":"a/b"}`, "seen\n"})
 	harness.CheckCalls(t, list, gate.Factory(gate.Config{Options: rules, Root: dir}), harness.ShellPlugin(t, shell.Config{Dir: dir}), background.Factory(background.Config{Dir: dir}))
-	harness.Equal(t, "tried", len(list) > 20 && strings.HasSuffix(list[0].Want, "key.txt"), true)
+	runtest.Equal(t, "tried", len(list) > 20 && strings.HasSuffix(list[0].Want, "key.txt"), true)
 }
 
 // TestRulesOfTheSession applies a session's own rules to its files, in addition to the rules of the node.
@@ -114,12 +115,12 @@ func TestRulesOfTheSession(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "read_file", `{"path":"link"}`), harness.Call("c2", "read_file", `{"path":"private/key.txt"}`), harness.Call("c3", "search_files", `{"pattern":"hidden"}`)), harness.Reply(harness.Text("done")))
 	b.StartNode(harness.FilesPlugin(t, files.Config{Root: dir, Rules: gate.Options{Deny: []string{"*:private/*"}}}))
 	options, err := plugin.OptionsOf(gate.ID, gate.Options{Deny: []string{"*:*.env"}})
-	harness.WantError(t, "options", err, nil)
+	runtest.WantError(t, "options", err, nil)
 	id := b.Open(api.CreateRequest{Options: options})
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "denied", b.CallResult(id, "c1"), "[failed] read_file is not allowed here link, which is x.env")
-	harness.Equal(t, "the node's own rule", b.CallResult(id, "c2"), "[failed] read_file is not allowed here private/key.txt")
-	harness.Equal(t, "found", b.CallResult(id, "c3"), "[nothing found; files searched: 1]\n[2 files are not allowed here, and not searched]\n[not searched, a link: absolute, chain, dir, dirs, here and 5 more]\n")
+	runtest.Equal(t, "denied", b.CallResult(id, "c1"), "[failed] read_file is not allowed here link, which is x.env")
+	runtest.Equal(t, "the node's own rule", b.CallResult(id, "c2"), "[failed] read_file is not allowed here private/key.txt")
+	runtest.Equal(t, "found", b.CallResult(id, "c3"), "[nothing found; files searched: 1]\n[2 files are not allowed here, and not searched]\n[not searched, a link: absolute, chain, dir, dirs, here and 5 more]\n")
 }
 
 // TestEditNeedsRead denies only the reading of a file: an edit, whose response would show its content, is refused
@@ -131,5 +132,5 @@ func TestEditNeedsRead(t *testing.T) {
 	b.StartNode(harness.FilesPlugin(t, files.Config{Root: dir, Rules: gate.Options{Deny: []string{"read_file:private/*"}}}))
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "edit", b.CallResult(id, "c1"), "[failed] read_file is not allowed here private/key.txt")
+	runtest.Equal(t, "edit", b.CallResult(id, "c1"), "[failed] read_file is not allowed here private/key.txt")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -72,8 +73,8 @@ func TestSerialCalls(t *testing.T) {
 	b, c := harness.StartIdle(t), newCrowd(t)
 	c.register(b.Tools)
 	harness.CallEach(t, b, "s1", "p1", "s2", "p2", "s1")
-	harness.EqualLists(t, "order", c.done, []string{"p", "p", "s1", "s2", "s1"})
-	harness.Equal(t, "results", b.Model.Prompt(1)[2], "user k=s1 k=p1 k=s2 k=p2 k=s1")
+	runtest.EqualLists(t, "order", c.done, []string{"p", "p", "s1", "s2", "s1"})
+	runtest.Equal(t, "results", b.Model.Prompt(1)[2], "user k=s1 k=p1 k=s2 k=p2 k=s1")
 }
 
 // TestSerialBatch runs the serial calls of a batch alone, in order, after its others.
@@ -84,12 +85,12 @@ func TestSerialBatch(t *testing.T) {
 	b.StartNode(standard.Batch(), harness.PluginOf("crowd", func(r *plugin.Registrar) { c.register(r) }))
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.EqualLists(t, "order", c.done, []string{"p", "p", "s1", "s2", "s1"})
+	runtest.EqualLists(t, "order", c.done, []string{"p", "p", "s1", "s2", "s1"})
 	var got []struct{ Tool, Result string }
-	harness.WantError(t, "result", json.Unmarshal([]byte(b.CallResult(id, "k")), &got), nil)
+	runtest.WantError(t, "result", json.Unmarshal([]byte(b.CallResult(id, "k")), &got), nil)
 	for i, name := range []string{"s1", "p1", "s2", "p2", "s1"} {
-		harness.Equal(t, "tool", got[i].Tool, name)
-		harness.Equal(t, "result", got[i].Result, name)
+		runtest.Equal(t, "tool", got[i].Tool, name)
+		runtest.Equal(t, "result", got[i].Result, name)
 	}
 }
 
@@ -127,8 +128,8 @@ func TestSerialKilled(t *testing.T) {
 	})
 	kill()
 	b.StartWorker(b.Bus)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "results", b.Messages(id)[2], "user 1=2 2=1 3=1")
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "results", b.Messages(id)[2], "user 1=2 2=1 3=1")
 }
 
 // TestSerialToolsWithApproval runs the serial calls after one that waits for an approval at once, and that one alone later.
@@ -149,8 +150,8 @@ func TestSerialToolsWithApproval(t *testing.T) {
 	b.AwaitState(id, "the other call", func(s *projector.State) bool {
 		return s.Turn() != nil && len(s.Turn().Calls) == 2 && s.Turn().Calls[1].Done
 	})
-	harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t1/0/0", Granted: true}), nil)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.EqualLists(t, "order", c.done, []string{"s2", "s1"})
-	harness.Equal(t, "results", b.Messages(id)[2], "user 1=s1 2=s2")
+	runtest.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t1/0/0", Granted: true}), nil)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.EqualLists(t, "order", c.done, []string{"s2", "s1"})
+	runtest.Equal(t, "results", b.Messages(id)[2], "user 1=s1 2=s2")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -30,11 +31,11 @@ func overlays() plugin.Overlay {
 func catalogue(b *harness.System, id events.SessionID) []string {
 	b.T.Helper()
 	list, err := b.ToolCatalog(b.Ctx, id)
-	harness.WantError(b.T, "catalogue", err, nil)
+	runtest.WantError(b.T, "catalogue", err, nil)
 	names := make([]string, len(list))
 	for i := range list {
 		var item plugin.CatalogItem
-		harness.WantError(b.T, "item", json.Unmarshal(list[i], &item), nil)
+		runtest.WantError(b.T, "item", json.Unmarshal(list[i], &item), nil)
 		names[i] = item.Name
 	}
 	return names
@@ -59,23 +60,23 @@ func setupOverlaid(t *testing.T, script ...harness.Step) (*harness.System, event
 func TestHostOverlay(t *testing.T) {
 	t.Parallel()
 	b, id, _ := setupOverlaid(t, harness.Reply(harness.Call("1", "a", "{}"), harness.Call("2", "extra", "{}")), harness.Reply(harness.Text("done")), harness.Reply(harness.Call("3", "a", "{}")), harness.Reply(harness.Text("done")))
-	harness.WantError(t, "overlay", b.SetOverlay(b.Ctx, id, overlays()), nil)
-	harness.EqualLists(t, "catalogue", catalogue(b, id), []string{"a", "b", "extra"})
+	runtest.WantError(t, "overlay", b.SetOverlay(b.Ctx, id, overlays()), nil)
+	runtest.EqualLists(t, "catalogue", catalogue(b, id), []string{"a", "b", "extra"})
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "calls", b.Messages(id)[2], "user 1=a of the overlay 2=extra")
-	harness.Equal(t, "the prompt has the contribution", strings.Contains(b.Model.Prompt(0)[0], "Prefer extra tools."), true)
+	runtest.Equal(t, "calls", b.Messages(id)[2], "user 1=a of the overlay 2=extra")
+	runtest.Equal(t, "the prompt has the contribution", strings.Contains(b.Model.Prompt(0)[0], "Prefer extra tools."), true)
 
-	harness.WantError(t, "lift", b.SetOverlay(b.Ctx, id, plugin.Overlay{}), nil)
-	harness.EqualLists(t, "catalogue after it", catalogue(b, id), []string{"a", "b"})
+	runtest.WantError(t, "lift", b.SetOverlay(b.Ctx, id, plugin.Overlay{}), nil)
+	runtest.EqualLists(t, "catalogue after it", catalogue(b, id), []string{"a", "b"})
 	b.RunTurn(id, "t2", harness.Text("go"))
 	list := b.Messages(id)
-	harness.Equal(t, "the session's own again", list[len(list)-2], "user 3=a")
-	harness.Equal(t, "the prompt has no contribution", strings.Contains(strings.Join(b.Model.Prompt(2), "\n"), "Prefer"), false)
+	runtest.Equal(t, "the session's own again", list[len(list)-2], "user 3=a")
+	runtest.Equal(t, "the prompt has no contribution", strings.Contains(strings.Join(b.Model.Prompt(2), "\n"), "Prefer"), false)
 
 	single := overlays()
 	single.WithoutBase = true
-	harness.WantError(t, "without the base", b.SetOverlay(b.Ctx, id, single), nil)
-	harness.EqualLists(t, "catalogue without the base", catalogue(b, id), []string{"a", "extra"})
+	runtest.WantError(t, "without the base", b.SetOverlay(b.Ctx, id, single), nil)
+	runtest.EqualLists(t, "catalogue without the base", catalogue(b, id), []string{"a", "extra"})
 }
 
 // TestHostOverlayKept changes the tools below an overlay: the overlay stays, in this process and until the session
@@ -84,31 +85,31 @@ func TestHostOverlayKept(t *testing.T) {
 	t.Parallel()
 	b, id, builds := setupOverlaid(t)
 	over := overlays()
-	harness.WantError(t, "overlay", b.SetOverlay(b.Ctx, id, over), nil)
+	runtest.WantError(t, "overlay", b.SetOverlay(b.Ctx, id, over), nil)
 	catalogue(b, id)
 	before := builds.Load()
-	harness.WantError(t, "the same again", b.SetOverlay(b.Ctx, id, over), nil)
-	harness.WantError(t, "one that cannot be composed", b.SetOverlay(b.Ctx, id, plugin.Overlay{Tools: []*plugin.Tools{nil}}), plugin.ErrRegistration)
-	harness.EqualLists(t, "catalogue", catalogue(b, id), []string{"a", "b", "extra"})
-	harness.Equal(t, "builds", builds.Load(), before)
+	runtest.WantError(t, "the same again", b.SetOverlay(b.Ctx, id, over), nil)
+	runtest.WantError(t, "one that cannot be composed", b.SetOverlay(b.Ctx, id, plugin.Overlay{Tools: []*plugin.Tools{nil}}), plugin.ErrRegistration)
+	runtest.EqualLists(t, "catalogue", catalogue(b, id), []string{"a", "b", "extra"})
+	runtest.Equal(t, "builds", builds.Load(), before)
 
 	fork, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{Plugins: api.PluginsFork})
-	harness.WantError(t, "fork", err, nil)
-	harness.EqualLists(t, "catalogue of a fork", catalogue(b, fork.Session), []string{"a", "b", "extra"})
+	runtest.WantError(t, "fork", err, nil)
+	runtest.EqualLists(t, "catalogue of a fork", catalogue(b, fork.Session), []string{"a", "b", "extra"})
 	fresh, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{})
-	harness.WantError(t, "fresh", err, nil)
-	harness.EqualLists(t, "catalogue of a fresh one", catalogue(b, fresh.Session), []string{"a", "b"})
-	harness.WantError(t, "another protocol", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
+	runtest.WantError(t, "fresh", err, nil)
+	runtest.EqualLists(t, "catalogue of a fresh one", catalogue(b, fresh.Session), []string{"a", "b"})
+	runtest.WantError(t, "another protocol", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 		c.Protocol = "other"
 		return c
 	}}), nil)
-	harness.EqualLists(t, "catalogue of the plugins built anew", catalogue(b, id), []string{"a", "b", "extra"})
+	runtest.EqualLists(t, "catalogue of the plugins built anew", catalogue(b, id), []string{"a", "b", "extra"})
 
-	harness.WantError(t, "unknown", b.SetOverlay(b.Ctx, "nobody", over), events.ErrNoSession)
-	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
-	harness.EqualLists(t, "catalogue of a closed one", catalogue(b, id), []string{"a", "b"})
-	harness.WantError(t, "closed", b.SetOverlay(b.Ctx, id, over), api.ErrClosed)
-	harness.WantError(t, "without plugins", b.OtherHost().SetOverlay(b.Ctx, fork.Session, over), plugin.ErrUnavailable)
+	runtest.WantError(t, "unknown", b.SetOverlay(b.Ctx, "nobody", over), events.ErrNoSession)
+	runtest.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
+	runtest.EqualLists(t, "catalogue of a closed one", catalogue(b, id), []string{"a", "b"})
+	runtest.WantError(t, "closed", b.SetOverlay(b.Ctx, id, over), api.ErrClosed)
+	runtest.WantError(t, "without plugins", b.OtherHost().SetOverlay(b.Ctx, fork.Session, over), plugin.ErrUnavailable)
 }
 
 // TestTransformOverlayKept has a plugin set an overlay in one turn, and the plugins rebuilt after it.
@@ -128,11 +129,11 @@ func TestTransformOverlayKept(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.WantError(t, "another protocol", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
+	runtest.WantError(t, "another protocol", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 		c.Protocol = "other"
 		return c
 	}}), nil)
-	harness.EqualLists(t, "catalogue", catalogue(b, id), []string{"a", "b", "extra"})
+	runtest.EqualLists(t, "catalogue", catalogue(b, id), []string{"a", "b", "extra"})
 }
 
 // TestHostCatalogRefreshed rebuilds catalogues after a refresh, and only then.
@@ -142,13 +143,13 @@ func TestHostCatalogRefreshed(t *testing.T) {
 	catalogue(b, id)
 	before := builds.Load()
 	catalogue(b, id)
-	harness.Equal(t, "builds before a refresh", builds.Load(), before)
+	runtest.Equal(t, "builds before a refresh", builds.Load(), before)
 	_, err := b.RefreshCatalog(b.Ctx, id)
-	harness.WantError(t, "refresh", err, nil)
+	runtest.WantError(t, "refresh", err, nil)
 	catalogue(b, id)
-	harness.Equal(t, "builds after a refresh", builds.Load(), before+1)
+	runtest.Equal(t, "builds after a refresh", builds.Load(), before+1)
 	_, err = b.RefreshCatalog(b.Ctx, "nobody")
-	harness.WantError(t, "refresh of none", err, events.ErrNoSession)
+	runtest.WantError(t, "refresh of none", err, events.ErrNoSession)
 }
 
 // reading is a protocol that accepts every reply with a call unchanged, so that code may run.
@@ -219,6 +220,6 @@ func TestCodeSender(t *testing.T) {
 			close(received)
 		}
 	})
-	harness.EqualLists(t, "messages", chunks, []string{"progress while it runs"})
-	harness.Equal(t, "output", slices.Contains(b.Outputs(id), "ran"), true)
+	runtest.EqualLists(t, "messages", chunks, []string{"progress while it runs"})
+	runtest.Equal(t, "output", slices.Contains(b.Outputs(id), "ran"), true)
 }

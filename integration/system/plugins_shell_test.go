@@ -59,7 +59,7 @@ func TestShellTimeout(t *testing.T) {
 	fifo := harness.NewFifo(t)
 	_, ended := fifo.Opened(t)
 	args, err := json.Marshal(map[string]any{"command": harness.KeepOpen(fifo, "trap '' TERM; "), "timeout_ms": 4000})
-	harness.WantError(t, "arguments", err, nil)
+	runtest.WantError(t, "arguments", err, nil)
 	b, _ := harness.CheckCalls(t, []harness.CallCase{
 		{"run_command", string(args), "[failed] timeout_ms: the command took longer than 4s, and was killed\nup"},
 	}, harness.ShellPlugin(t, shell.Config{Dir: t.TempDir()}))
@@ -77,8 +77,8 @@ func TestShellCancel(t *testing.T) {
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.Wait("command", up)
 	_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{})
-	harness.WantError(t, "cancel", err, nil)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+	runtest.WantError(t, "cancel", err, nil)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 	b.Wait("processes of the cancelled command", ended)
 }
 
@@ -110,9 +110,9 @@ func TestCancelledResultPassesTheHooks(t *testing.T) {
 			b.StartTurn(id, "t1", harness.Text("go"))
 			b.Wait("tool", begun)
 			_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{})
-			harness.WantError(t, "cancel", err, nil)
-			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
-			harness.Equal(t, "result", b.CallResult(id, "c1"), want)
+			runtest.WantError(t, "cancel", err, nil)
+			runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+			runtest.Equal(t, "result", b.CallResult(id, "c1"), want)
 		})
 	}
 }
@@ -131,9 +131,9 @@ func TestShellKilled(t *testing.T) {
 	kill()
 	b.Wait("processes of the killed node", ended)
 	b.StartNode(harness.ShellPlugin(t, shell.Config{Dir: dir}))
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "result", b.CallResult(id, "c1"), projector.LostText)
-	harness.Equal(t, "log", harness.ReadFile(t, filepath.Join(dir, "log")), "ran\n")
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "result", b.CallResult(id, "c1"), projector.LostText)
+	runtest.Equal(t, "log", harness.ReadFile(t, filepath.Join(dir, "log")), "ran\n")
 }
 
 // TestFilesKilled kills a node after its write and before the record of it: no node writes again.
@@ -157,12 +157,12 @@ func TestFilesKilled(t *testing.T) {
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.Wait("write", wrote)
 	kill()
-	harness.Equal(t, "written", harness.ReadFile(t, file), "the model's")
-	harness.WantError(t, "write", os.WriteFile(file, []byte("the user's"), 0o600), nil)
+	runtest.Equal(t, "written", harness.ReadFile(t, file), "the model's")
+	runtest.WantError(t, "write", os.WriteFile(file, []byte("the user's"), 0o600), nil)
 	b.StartNode(harness.FilesPlugin(t, files.Config{Root: dir}))
 	b.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", b.CallResult(id, "c1"), projector.LostText)
-	harness.Equal(t, "kept", harness.ReadFile(t, file), "the user's")
+	runtest.Equal(t, "result", b.CallResult(id, "c1"), projector.LostText)
+	runtest.Equal(t, "kept", harness.ReadFile(t, file), "the user's")
 }
 
 // TestSmokeGate runs tools that read, refuses and allows by rule, and requests an approval for the rest.
@@ -180,20 +180,20 @@ func TestSmokeGate(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	question := answer(b, id, "c5", events.ToolApprovalGiven{Reason: "not here"})
-	harness.Equal(t, "question", question.Question, "Let write_file run? b")
-	harness.Equal(t, "asked by", question.Plugin, gate.ID)
+	runtest.Equal(t, "question", question.Question, "Let write_file run? b")
+	runtest.Equal(t, "asked by", question.Plugin, gate.ID)
 	answer(b, id, "c6", events.ToolApprovalGiven{Granted: true})
 	b.AwaitTurn(id, "t1")
 	for call, want := range map[string]string{
 		"c1": "one", "c2": "fine\n", "c3": "[failed] run_command is not allowed here rm a", "c4": "1 bytes written to docs/x",
 		"c5": "[failed] the call was not approved: not here", "c6": "fine\n",
 	} {
-		harness.Equal(t, call, b.CallResult(id, call), want)
+		runtest.Equal(t, call, b.CallResult(id, call), want)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "b")); err == nil {
 		t.Error("refused write: got a file")
 	}
-	harness.Equal(t, "approved command", harness.ReadFile(t, filepath.Join(dir, "evil")), "")
+	runtest.Equal(t, "approved command", harness.ReadFile(t, filepath.Join(dir, "evil")), "")
 }
 
 // answer waits for the approval request of a call, by its id, and answers it.
@@ -206,11 +206,11 @@ func answer(b *harness.System, id events.SessionID, callID events.CallID, answer
 		}
 		var err error
 		open, err = b.Approvals(b.Ctx, id)
-		harness.WantError(b.T, "approvals", err, nil)
+		runtest.WantError(b.T, "approvals", err, nil)
 		return len(open) == 1
 	})
 	answer.Effect = open[0].Effect
-	harness.WantError(b.T, "approve", b.Approve(b.Ctx, id, answer), nil)
+	runtest.WantError(b.T, "approve", b.Approve(b.Ctx, id, answer), nil)
 	return open[0].ToolApprovalAsked
 }
 
@@ -223,14 +223,14 @@ func TestGateAgent(t *testing.T) {
 		harness.Reply(command("c2", "touch evil")), harness.Reply(command("c3", "touch fine")), harness.Reply(harness.Text("touched")), harness.Reply(harness.Text("done")))
 	b.StartNode(harness.ShellPlugin(t, shell.Config{Dir: dir}), subagent.Factory(subagent.Config{}), gate.Factory(gate.Config{Options: gate.Options{Allow: []string{"run_command"}}}))
 	options, err := plugin.OptionsOf(gate.ID, gate.Options{Deny: []string{"run_command:*evil*"}})
-	harness.WantError(t, "options", err, nil)
+	runtest.WantError(t, "options", err, nil)
 	id := b.Open(api.CreateRequest{Options: options})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	agent := b.AwaitState(id, "agent", func(s *projector.State) bool { return len(s.Tasks) == 1 }).Tasks[0].Child
 	answer(b, agent, "c3", events.ToolApprovalGiven{Granted: true})
 	b.AwaitTurn(id, "t1")
-	harness.Equal(t, "denied", b.CallResult(agent, "c2"), "[failed] run_command is not allowed here touch evil")
-	harness.Equal(t, "approved", b.CallResult(agent, "c3"), "[no output]")
+	runtest.Equal(t, "denied", b.CallResult(agent, "c2"), "[failed] run_command is not allowed here touch evil")
+	runtest.Equal(t, "approved", b.CallResult(agent, "c3"), "[no output]")
 }
 
 // TestQuestionsOfAgents has an agent of an agent ask, and two agents at once: the requests of the root's session have all questions,
@@ -255,13 +255,13 @@ func TestQuestionsOfAgents(t *testing.T) {
 	b.AwaitState(leaf, "question", harness.HasAsk)
 	for _, of := range []events.SessionID{id, agent, leaf} {
 		list, err := b.Approvals(b.Ctx, of)
-		harness.WantError(t, "approvals", err, nil)
+		runtest.WantError(t, "approvals", err, nil)
 		if len(list) != 1 || list[0].Session != leaf || list[0].Question != "Let run_command run? touch fine" {
 			t.Fatalf("approvals of %s: got %+v, want that of %s", of, list, leaf)
 		}
 	}
 	turns, err := b.Turns(b.Ctx, id, api.Page{})
-	harness.WantError(t, "turns", err, nil)
+	runtest.WantError(t, "turns", err, nil)
 	if got := turns.Turns[0]; got.Status != api.TurnAsking || !slices.Equal(got.Asks, []events.SessionID{leaf}) {
 		t.Errorf("turn in the list: got %+v, want it asking for %s", got, leaf)
 	}
@@ -278,7 +278,7 @@ func TestQuestionsOfAgents(t *testing.T) {
 	answer(b, leaf, "c3", events.ToolApprovalGiven{Granted: true})
 	b.AwaitTurn(id, "t1")
 	list, err := b.Approvals(b.Ctx, id)
-	if harness.WantError(t, "approvals", err, nil); len(list) != 0 {
+	if runtest.WantError(t, "approvals", err, nil); len(list) != 0 {
 		t.Errorf("after the answer: got %+v, want none", list)
 	}
 }
@@ -291,17 +291,17 @@ func TestGateSession(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "read_file", `{"path":"a"}`)), harness.Reply(harness.Text("done")))
 	b.StartNode(harness.FilesPlugin(t, files.Config{Root: dir}), gate.Factory(gate.Config{Options: gate.Options{}}))
 	options, err := plugin.OptionsOf(gate.ID, gate.Options{Ask: []string{"*"}})
-	harness.WantError(t, "options", err, nil)
+	runtest.WantError(t, "options", err, nil)
 	id := b.Open(api.CreateRequest{Options: options})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "question", answer(b, id, "c1", events.ToolApprovalGiven{Granted: true}).Question, "Let read_file run? a")
+	runtest.Equal(t, "question", answer(b, id, "c1", events.ToolApprovalGiven{Granted: true}).Question, "Let read_file run? a")
 	b.AwaitTurn(id, "t1")
-	harness.Equal(t, "result", b.CallResult(id, "c1"), "one")
+	runtest.Equal(t, "result", b.CallResult(id, "c1"), "one")
 	bad, err := plugin.OptionsOf(gate.ID, gate.Options{Deny: []string{"a b"}})
-	harness.WantError(t, "options", err, nil)
+	runtest.WantError(t, "options", err, nil)
 	id = b.Open(api.CreateRequest{Options: bad})
 	_, err = b.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
-	harness.WantError(t, "turn with bad rules", err, plugin.ErrRegistration)
+	runtest.WantError(t, "turn with bad rules", err, plugin.ErrRegistration)
 	if err == nil || !strings.Contains(err.Error(), `deny: rule "a b"`) {
 		t.Errorf("bad rules: got %v, want them named", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -61,40 +62,40 @@ func TestExtensionSaved(t *testing.T) {
 	b.Host = b.NewNode(bustest.Open(t, b.Server), factory).Host()
 	id := b.Open(api.CreateRequest{})
 	for range 65 {
-		harness.WantError(t, "extension", b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}), nil)
+		runtest.WantError(t, "extension", b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}), nil)
 	}
 	at := b.LastSeq(id)
 	err := b.ReplaceExtensions(b.Ctx, id, []events.Extension{{Type: "y"}})
-	harness.WantError(t, "replace what is in the saved state", err, events.ErrInvalid)
-	harness.Equal(t, "field", fieldOf(err), "extensions")
-	harness.Equal(t, "last sequence", b.LastSeq(id), at)
-	harness.WantError(t, "replace by none", b.ReplaceExtensions(b.Ctx, id, nil), nil)
+	runtest.WantError(t, "replace what is in the saved state", err, events.ErrInvalid)
+	runtest.Equal(t, "field", fieldOf(err), "extensions")
+	runtest.Equal(t, "last sequence", b.LastSeq(id), at)
+	runtest.WantError(t, "replace by none", b.ReplaceExtensions(b.Ctx, id, nil), nil)
 	kill()
 	b.StartNode(factory)
 	catalogue(b, id)
-	harness.Equal(t, "kept", len(last.state.Load()), 65)
-	harness.Equal(t, "handed again", len(last.extended), 0)
-	harness.Equal(t, "recorded", len(harness.Find[*events.SessionExtended](b, id)), 65)
-	harness.Equal(t, "folded", len(b.StateOf(id).Extensions), 0)
+	runtest.Equal(t, "kept", len(last.state.Load()), 65)
+	runtest.Equal(t, "handed again", len(last.extended), 0)
+	runtest.Equal(t, "recorded", len(harness.Find[*events.SessionExtended](b, id)), 65)
+	runtest.Equal(t, "folded", len(b.StateOf(id).Extensions), 0)
 
 	p := &mindful{}
 	b = harness.StartIdle(t)
 	b.StartNode(plugin.New(standard.ID, func(plugin.BuildContext) (plugin.Plugin, error) { return p, nil }))
 	id = b.Open(api.CreateRequest{})
 	for range 64 {
-		harness.WantError(t, "extension", b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}), nil)
+		runtest.WantError(t, "extension", b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}), nil)
 	}
 	var limit *api.LimitError
 	if err := b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}); !errors.As(err, &limit) || limit.Limit != 64 {
 		t.Errorf("one more: got %v, want a limit of %d", err, 64)
 	}
-	harness.Equal(t, "handed", len(p.extended), 64)
+	runtest.Equal(t, "handed", len(p.extended), 64)
 	var field *events.FieldError
 	large := events.Extension{Type: "x", Body: []byte(`"` + strings.Repeat("x", 64<<10) + `"`)}
 	if err := b.ApplyExtension(b.Ctx, id, large); !errors.As(err, &field) || field.Field != "body" {
 		t.Errorf("a large one: got %v, want a field error of body", err)
 	}
-	harness.WantError(t, "overlay", b.SetOverlay(b.Ctx, id, plugin.Overlay{Contributions: []events.Contribution{{
+	runtest.WantError(t, "overlay", b.SetOverlay(b.Ctx, id, plugin.Overlay{Contributions: []events.Contribution{{
 		Slot: events.SlotIntro, Content: strings.Repeat("x", plugin.MaxOverlayBytes),
 	}}}), events.ErrTooLarge)
 }

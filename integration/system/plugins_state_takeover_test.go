@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
@@ -129,19 +130,19 @@ func (n *nodePlugins) factories(wait func(context.Context), level *atomic.Pointe
 func setups() map[string]func(b *harness.System, h *session.Host, id events.SessionID) {
 	return map[string]func(b *harness.System, h *session.Host, id events.SessionID){
 		"overlay": func(b *harness.System, h *session.Host, id events.SessionID) {
-			harness.WantError(b.T, "overlay", h.SetOverlay(b.Ctx, id, overlays()), nil)
+			runtest.WantError(b.T, "overlay", h.SetOverlay(b.Ctx, id, overlays()), nil)
 		},
 		"transform": func(*harness.System, *session.Host, events.SessionID) {},
 		"override": func(b *harness.System, h *session.Host, id events.SessionID) {
 			_, err := h.SetToolsAvailability(b.Ctx, id, []string{"a"}, "off")
-			harness.WantError(b.T, "override", err, nil)
+			runtest.WantError(b.T, "override", err, nil)
 		},
 		"options": func(b *harness.System, h *session.Host, id events.SessionID) {
-			harness.WantError(b.T, "options", h.SetProtocolOptions(b.Ctx, id, json.RawMessage(`{"steps":3}`), false), nil)
+			runtest.WantError(b.T, "options", h.SetProtocolOptions(b.Ctx, id, json.RawMessage(`{"steps":3}`), false), nil)
 		},
 		"extension": func(b *harness.System, h *session.Host, id events.SessionID) {
 			for _, body := range []string{`{"x":1}`, `{"x":2}`} {
-				harness.WantError(b.T, "extension", h.ApplyExtension(b.Ctx, id, events.Extension{Type: "globals", Body: []byte(body)}), nil)
+				runtest.WantError(b.T, "extension", h.ApplyExtension(b.Ctx, id, events.Extension{Type: "globals", Body: []byte(body)}), nil)
 			}
 			if err := h.ApplyExtension(b.Ctx, id, events.Extension{Type: "refused"}); err == nil {
 				b.T.Error("got an extension that the protocol refuses, want an error")
@@ -189,7 +190,7 @@ func takeState(t *testing.T, name string, set func(*harness.System, *session.Hos
 		}
 	}, level, name == "transform")...)
 	id, err := first.Host().Create(b.Ctx, api.CreateRequest{})
-	harness.WantError(t, "create", err, nil)
+	runtest.WantError(t, "create", err, nil)
 	set(b, first.Host(), id)
 	b.StartTurn(id, "t1", harness.Text("go"))
 	later := 1
@@ -204,7 +205,7 @@ func takeState(t *testing.T, name string, set func(*harness.System, *session.Hos
 	}
 	second := b.NewNode(bustest.Open(t, b.Server), nodes[1].factories(func(context.Context) {}, level, name == "transform")...)
 	before, err := second.Host().State(b.Ctx, id)
-	harness.WantError(t, "state", err, nil)
+	runtest.WantError(t, "state", err, nil)
 	b.Launch(second)
 	if cold {
 		b.StartTurn(id, "t2", harness.Text("again"))
@@ -212,20 +213,20 @@ func takeState(t *testing.T, name string, set func(*harness.System, *session.Hos
 	} else {
 		b.AwaitTurn(id, "t1")
 	}
-	harness.EqualLists(t, "tools that the model reads", offeredWithNotes(b.Model, later), offeredWithNotes(b.Model, 0))
-	harness.Equal(t, "what the protocol has", nodes[1].prompts[0], nodes[0].prompts[0])
+	runtest.EqualLists(t, "tools that the model reads", offeredWithNotes(b.Model, later), offeredWithNotes(b.Model, 0))
+	runtest.Equal(t, "what the protocol has", nodes[1].prompts[0], nodes[0].prompts[0])
 	results := b.Messages(id)
 	line := results[len(results)-2]
 	switch name {
 	case "overlay", "transform":
-		harness.Equal(t, "results", line, map[bool]string{true: "user 4=extra 5=a of the overlay", false: "user 2=extra 3=a of the overlay"}[cold])
-		harness.Equal(t, "recorded tools", len(before.Overlay.Tools), 2)
-		harness.Equal(t, "recorded contributions", len(before.Overlay.Contributions), 1)
+		runtest.Equal(t, "results", line, map[bool]string{true: "user 4=extra 5=a of the overlay", false: "user 2=extra 3=a of the overlay"}[cold])
+		runtest.Equal(t, "recorded tools", len(before.Overlay.Tools), 2)
+		runtest.Equal(t, "recorded contributions", len(before.Overlay.Contributions), 1)
 	case "extension":
-		harness.Equal(t, "recorded extensions", len(before.Extensions), 2)
-		harness.Equal(t, "has them", strings.HasSuffix(nodes[1].prompts[0], `extensions globals{"x":1} globals{"x":2}`), true)
+		runtest.Equal(t, "recorded extensions", len(before.Extensions), 2)
+		runtest.Equal(t, "has them", strings.HasSuffix(nodes[1].prompts[0], `extensions globals{"x":1} globals{"x":2}`), true)
 	}
-	harness.EqualLists(t, "tools after it", toolLevels(b.StateOf(id)), toolLevels(before))
+	runtest.EqualLists(t, "tools after it", toolLevels(b.StateOf(id)), toolLevels(before))
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -244,7 +245,7 @@ func pluginsArchived(b *harness.System, id events.SessionID) {
 	a := follow.NewArchiver(other, follow.ArchiverConfig{})
 	b.AwaitPolling("archive", func() bool {
 		done, err := a.Archive(b.Ctx, id)
-		harness.WantError(b.T, "archive", err, nil)
+		runtest.WantError(b.T, "archive", err, nil)
 		return done
 	})
 }
@@ -265,24 +266,24 @@ func TestRefreshTakenOver(t *testing.T) {
 		b.Host = n.Host()
 		return catalogue(b, id)
 	}
-	harness.EqualLists(t, "the first's", catalogue(first), []string{"a", "b", "hold"})
-	harness.EqualLists(t, "the second's", catalogue(second), []string{"a", "b", "hold"})
+	runtest.EqualLists(t, "the first's", catalogue(first), []string{"a", "b", "hold"})
+	runtest.EqualLists(t, "the second's", catalogue(second), []string{"a", "b", "hold"})
 	level.Store(new(events.AvailOff))
 	_, err := first.Host().RefreshCatalog(b.Ctx, id)
-	harness.WantError(t, "refresh", err, nil)
-	harness.EqualLists(t, "the first's, refreshed", catalogue(first), []string{"a", "hold"})
-	harness.EqualLists(t, "the second's, refreshed", catalogue(second), []string{"a", "hold"})
-	harness.WantError(t, "overlay", first.Host().SetOverlay(b.Ctx, id, overlays()), nil)
-	harness.EqualLists(t, "the second's, overlaid", catalogue(second), []string{"a", "extra", "hold"})
-	harness.WantError(t, "lift", first.Host().SetOverlay(b.Ctx, id, plugin.Overlay{}), nil)
-	harness.EqualLists(t, "the second's, no more", catalogue(second), []string{"a", "hold"})
+	runtest.WantError(t, "refresh", err, nil)
+	runtest.EqualLists(t, "the first's, refreshed", catalogue(first), []string{"a", "hold"})
+	runtest.EqualLists(t, "the second's, refreshed", catalogue(second), []string{"a", "hold"})
+	runtest.WantError(t, "overlay", first.Host().SetOverlay(b.Ctx, id, overlays()), nil)
+	runtest.EqualLists(t, "the second's, overlaid", catalogue(second), []string{"a", "extra", "hold"})
+	runtest.WantError(t, "lift", first.Host().SetOverlay(b.Ctx, id, plugin.Overlay{}), nil)
+	runtest.EqualLists(t, "the second's, no more", catalogue(second), []string{"a", "hold"})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "the held call", blocked)
 	kill()
 	b.Launch(second)
 	b.AwaitTurn(id, "t1")
-	harness.EqualLists(t, "tools that the model reads", offeredWithNotes(b.Model, 1), offeredWithNotes(b.Model, 0))
-	harness.Equal(t, "b is off", slices.Contains(offeredWithNotes(b.Model, 1), "b"), false)
+	runtest.EqualLists(t, "tools that the model reads", offeredWithNotes(b.Model, 1), offeredWithNotes(b.Model, 0))
+	runtest.Equal(t, "b is off", slices.Contains(offeredWithNotes(b.Model, 1), "b"), false)
 }
 
 // TestOverlayWithoutItsTools has a node take over that has no handler of an overlay's tool: it is left out, with a reason, and so is the
@@ -292,22 +293,22 @@ func TestOverlayWithoutItsTools(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Call("1", "extra", "{}")), harness.Reply(harness.Text("done")))
 	first, kill := b.StartNodeOn(bustest.Open(t, b.Server))
 	id := b.Open(api.CreateRequest{})
-	harness.WantError(t, "overlay", first.Host().SetOverlay(b.Ctx, id, overlays()), nil)
+	runtest.WantError(t, "overlay", first.Host().SetOverlay(b.Ctx, id, overlays()), nil)
 	kill()
 	b.StartNode()
-	harness.EqualLists(t, "catalogue", catalogue(b, id), nil)
+	runtest.EqualLists(t, "catalogue", catalogue(b, id), nil)
 	state, err := b.ToolState(b.Ctx, id)
-	harness.WantError(t, "tools", err, nil)
+	runtest.WantError(t, "tools", err, nil)
 	if len(state.LeftOut) != 2 || state.LeftOut[1].Name != "extra" || !strings.Contains(state.LeftOut[1].Reason, "another process") {
 		t.Errorf("left out: got %+v, want both tools with the reason", state.LeftOut)
 	}
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "result", strings.Contains(b.Messages(id)[2], "1=[failed]"), true)
-	harness.Equal(t, "code", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Code, plugin.CodeUnavailable)
+	runtest.Equal(t, "result", strings.Contains(b.Messages(id)[2], "1=[failed]"), true)
+	runtest.Equal(t, "code", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Code, plugin.CodeUnavailable)
 	fork, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{Plugins: api.PluginsFork})
-	harness.WantError(t, "fork", err, nil)
-	harness.EqualLists(t, "catalogue of a fork", catalogue(b, fork.Session), nil)
-	harness.Equal(t, "the fork's history has it", len(harness.Find[*events.SessionOverlaid](b, fork.Session)), 1)
+	runtest.WantError(t, "fork", err, nil)
+	runtest.EqualLists(t, "catalogue of a fork", catalogue(b, fork.Session), nil)
+	runtest.Equal(t, "the fork's history has it", len(harness.Find[*events.SessionOverlaid](b, fork.Session)), 1)
 }
 
 // TestRestoreFollows restores the protocol after a branch and in a new frame, once for each, on the node where it
@@ -320,7 +321,7 @@ func TestRestoreFollows(t *testing.T) {
 	n := &nodePlugins{}
 	b.StartNode(n.factories(func(context.Context) {}, level, false)...)
 	id := b.Open(api.CreateRequest{})
-	harness.WantError(t, "extension", b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}), nil)
+	runtest.WantError(t, "extension", b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}), nil)
 	b.RunTurn(id, "t1", harness.Text("go"))
 	p := n.lastProtocol()
 	restored := func() []string {
@@ -328,17 +329,17 @@ func TestRestoreFollows(t *testing.T) {
 		defer p.mu.Unlock()
 		return slices.Clone(p.restored)
 	}
-	harness.EqualLists(t, "at first", restored(), []string{"initial at "})
-	harness.WantError(t, "branch", b.BranchTo(b.Ctx, id, ""), nil)
+	runtest.EqualLists(t, "at first", restored(), []string{"initial at "})
+	runtest.WantError(t, "branch", b.BranchTo(b.Ctx, id, ""), nil)
 	b.RunTurn(id, "t2", harness.Text("again"))
-	harness.EqualLists(t, "after a branch", restored(), []string{"initial at ", "initial at "})
+	runtest.EqualLists(t, "after a branch", restored(), []string{"initial at ", "initial at "})
 	opened, err := b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "f2", Reason: "mine", Nodes: harness.UserMessages("seed")})
-	harness.WantError(t, "frame", err, nil)
-	harness.Equal(t, "opened", opened, true)
+	runtest.WantError(t, "frame", err, nil)
+	runtest.Equal(t, "opened", opened, true)
 	b.RunTurn(id, "t3", harness.Text("and again"))
-	harness.EqualLists(t, "in a new frame", restored(), []string{"initial at ", "initial at ", "mine at seed"})
-	harness.EqualLists(t, "began", p.began, []string{string(id) + " 0"})
-	harness.Equal(t, "has the extension", p.has(), "x")
-	harness.Equal(t, "the same protocol", n.lastProtocol() == p, true)
-	harness.EqualLists(t, "what it had in each turn", n.prompts, slices.Repeat([]string{"options , extensions x"}, 3))
+	runtest.EqualLists(t, "in a new frame", restored(), []string{"initial at ", "initial at ", "mine at seed"})
+	runtest.EqualLists(t, "began", p.began, []string{string(id) + " 0"})
+	runtest.Equal(t, "has the extension", p.has(), "x")
+	runtest.Equal(t, "the same protocol", n.lastProtocol() == p, true)
+	runtest.EqualLists(t, "what it had in each turn", n.prompts, slices.Repeat([]string{"options , extensions x"}, 3))
 }

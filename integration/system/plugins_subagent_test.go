@@ -46,10 +46,10 @@ func TestSmokeSubagent(t *testing.T) {
 		t.Fatalf("tasks: got %+v, want one that is completed", tasks)
 	}
 	child := b.StateOf(tasks[0].Child)
-	harness.EqualLists(t, "child", b.Messages(child.Session), []string{"user look around", "assistant I looked", "user and?", "assistant Nothing"})
-	harness.Equal(t, "child is", child.Subagent, events.Subagent{Capability: "explore", Depth: 1, MaxDepth: 5})
-	harness.Equal(t, "status", child.Status, projector.StatusClosed)
-	harness.Equal(t, "model", child.Config.Model, "small")
+	runtest.EqualLists(t, "child", b.Messages(child.Session), []string{"user look around", "assistant I looked", "user and?", "assistant Nothing"})
+	runtest.Equal(t, "child is", child.Subagent, events.Subagent{Capability: "explore", Depth: 1, MaxDepth: 5})
+	runtest.Equal(t, "status", child.Status, projector.StatusClosed)
+	runtest.Equal(t, "model", child.Config.Model, "small")
 	var agent struct {
 		State  events.TaskState `json:"state"`
 		Answer string           `json:"answer"`
@@ -58,16 +58,16 @@ func TestSmokeSubagent(t *testing.T) {
 	if err := json.Unmarshal([]byte(b.CallResult(id, "c1")), &agent); err != nil || agent.Answer != "I looked" || agent.State != events.TaskWaiting || agent.Usage.Output != 5 {
 		t.Errorf("spawn: got %+v, %v, want the answer and its usage", agent, err)
 	}
-	harness.Equal(t, "list", b.CallResult(id, "c3"), `[{"agent":"`+string(child.Session)+`","capability":"explore","state":"waiting"}]`)
-	harness.Equal(t, "close", b.CallResult(id, "c4"), "closed")
-	harness.Equal(t, "unknown agent", b.CallResult(id, "c5"), `[failed] you have no agent "x"`)
-	harness.Equal(t, "unknown capability", b.CallResult(id, "c6"), `[failed] there is no capability "genius"`)
-	harness.Equal(t, "ledger", b.StateOf(id).Usage().BySource["subagent"].Output, 10)
+	runtest.Equal(t, "list", b.CallResult(id, "c3"), `[{"agent":"`+string(child.Session)+`","capability":"explore","state":"waiting"}]`)
+	runtest.Equal(t, "close", b.CallResult(id, "c4"), "closed")
+	runtest.Equal(t, "unknown agent", b.CallResult(id, "c5"), `[failed] you have no agent "x"`)
+	runtest.Equal(t, "unknown capability", b.CallResult(id, "c6"), `[failed] there is no capability "genius"`)
+	runtest.Equal(t, "ledger", b.StateOf(id).Usage().BySource["subagent"].Output, 10)
 	var states []events.TaskState
 	for _, p := range harness.Find[*events.TaskStateChanged](b, id) {
 		states = append(states, p.State)
 	}
-	harness.EqualLists(t, "states", states, []events.TaskState{events.TaskWaiting, events.TaskRunning, events.TaskWaiting})
+	runtest.EqualLists(t, "states", states, []events.TaskState{events.TaskWaiting, events.TaskRunning, events.TaskWaiting})
 }
 
 // TestSubagentBackground has an agent reply later, as a message.
@@ -91,7 +91,7 @@ func TestSubagentBackground(t *testing.T) {
 	b.StartNode(subagent.Factory(subagent.Config{}))
 	b.Open(api.CreateRequest{ID: parent})
 	b.RunTurn(parent, "t1", harness.Text("go"))
-	harness.Equal(t, "state", b.Subagents(parent)[0].State, events.TaskRunning)
+	runtest.Equal(t, "state", b.Subagents(parent)[0].State, events.TaskRunning)
 	close(release)
 	s := b.AwaitState(parent, "answer", func(s *projector.State) bool {
 		return len(s.Inputs) == 1 && len(s.Tasks) == 1 && s.Tasks[0].State == events.TaskWaiting
@@ -133,7 +133,7 @@ func TestSubagentDepth(t *testing.T) {
 	b.StartNode(subagent.Factory(subagent.Config{MaxDepth: 1}))
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.EqualLists(t, "offered", b.Model.Offered(1), []string{"close_agent", "list_agents", "send_agent"})
+	runtest.EqualLists(t, "offered", b.Model.Offered(1), []string{"close_agent", "list_agents", "send_agent"})
 	child := b.Subagents(id)[0].Child
 	runtest.Contains(t, "spawn at the last level", b.CallResult(child, "c2"), "not available")
 	runtest.Equal(t, "agents of the agent", len(b.Subagents(child)), 0)
@@ -172,10 +172,10 @@ func TestSubagentUsage(t *testing.T) {
 	b.StartNode(agents)
 	b.AwaitTurn(id, "t1")
 	child := b.Subagents(id)[0].Child
-	harness.Equal(t, "the agent's own", b.StateOf(child).Usage().Total, events.Usage{Input: 20, Output: 10})
-	harness.Equal(t, "ledger", b.StateOf(id).Usage().BySource[subagent.ID], events.Usage{Input: 20, Output: 10})
-	harness.Equal(t, "the parent's own", b.StateOf(id).Usage().BySource["turn"], events.Usage{Input: 20, Output: 10})
-	harness.Equal(t, "charges", len(harness.Find[*events.UsageCharged](b, id)), 1)
+	runtest.Equal(t, "the agent's own", b.StateOf(child).Usage().Total, events.Usage{Input: 20, Output: 10})
+	runtest.Equal(t, "ledger", b.StateOf(id).Usage().BySource[subagent.ID], events.Usage{Input: 20, Output: 10})
+	runtest.Equal(t, "the parent's own", b.StateOf(id).Usage().BySource["turn"], events.Usage{Input: 20, Output: 10})
+	runtest.Equal(t, "charges", len(harness.Find[*events.UsageCharged](b, id)), 1)
 	assembled, err := b.AssembledTurn(b.Ctx, id, "t1")
 	if err != nil || len(assembled.ChildrenUsage) != 1 || assembled.ChildrenUsage[0].Source != subagent.ID || assembled.ChildrenUsage[0].Usage.Output != 10 {
 		t.Errorf("turn: got %+v, %v, want the agent's usage", assembled.ChildrenUsage, err)
@@ -212,9 +212,9 @@ func TestSubagentUsageNested(t *testing.T) {
 	b.StartNode(subagent.Factory(subagent.Config{}))
 	b.Open(api.CreateRequest{ID: root})
 	b.RunTurn(root, "t1", harness.Text("go"))
-	harness.Equal(t, "ledger before", b.StateOf(root).Usage().BySource[subagent.ID].Output, 10)
+	runtest.Equal(t, "ledger before", b.StateOf(root).Usage().BySource[subagent.ID].Output, 10)
 	close(release)
 	b.AwaitState(root, "charge", func(s *projector.State) bool { return s.Usage().BySource[subagent.ID].Output == 15 })
-	harness.Equal(t, "ledger of the agent", b.StateOf(b.Subagents(root)[0].Child).Usage().BySource[subagent.ID].Output, 5)
-	harness.Equal(t, "total", b.StateOf(root).Usage().Total, events.Usage{Input: 50, Output: 25})
+	runtest.Equal(t, "ledger of the agent", b.StateOf(b.Subagents(root)[0].Child).Usage().BySource[subagent.ID].Output, 5)
+	runtest.Equal(t, "total", b.StateOf(root).Usage().Total, events.Usage{Input: 50, Output: 25})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/integration/internal/httpbody"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/lock"
@@ -45,29 +46,29 @@ func TestToolsAreWhatTheirSourceDeclares(t *testing.T) {
 	declared := d.StateOf("s1").Catalog.Tools
 	for _, orphan := range []bool{false, true} {
 		var tools httpbody.Tools
-		harness.WantError(t, "tools", json.Unmarshal(d.Want(200, "GET", s+"/tools", "").Body, &tools), nil)
+		runtest.WantError(t, "tools", json.Unmarshal(d.Want(200, "GET", s+"/tools", "").Body, &tools), nil)
 		for i := range tools.Tools {
 			f := &tools.Tools[i]
 			f.Effects, f.Description, f.Schema, f.Availability, f.Serial, f.Orphan = "none", "else", json.RawMessage(`{"type":"object","title":"else"}`), "searchable", true, orphan
 			f.Override = "showcased"
 		}
 		body, err := json.Marshal(tools)
-		harness.WantError(t, "encode", err, nil)
+		runtest.WantError(t, "encode", err, nil)
 		d.Want(200, "PUT", s+"/tools", string(body))
 		for i, got := range d.StateOf("s1").Catalog.Tools {
-			harness.Equal(t, "override of "+got.Name, got.Override, "showcased")
+			runtest.Equal(t, "override of "+got.Name, got.Override, "showcased")
 			got.Override = declared[i].Override
 			want, err := json.Marshal(declared[i])
-			harness.WantError(t, "encode", err, nil)
+			runtest.WantError(t, "encode", err, nil)
 			have, err := json.Marshal(got)
-			harness.WantError(t, "encode", err, nil)
-			harness.Equal(t, got.Name, string(have), string(want))
+			runtest.WantError(t, "encode", err, nil)
+			runtest.Equal(t, got.Name, string(have), string(want))
 		}
 	}
 	close(release)
 	b.AwaitState("s1", "the question, or the end", func(st *projector.State) bool { return harness.HasAsk(st) || st.Turns == 1 && st.Turn() == nil })
-	harness.Equal(t, "runs without an approval", ran, 0)
-	harness.Equal(t, "questions", len(d.StateOf("s1").UnansweredApprovals()), 1)
+	runtest.Equal(t, "runs without an approval", ran, 0)
+	runtest.Equal(t, "questions", len(d.StateOf("s1").UnansweredApprovals()), 1)
 	if q := d.StateOf("s1").UnansweredApprovals(); len(q) == 1 && !strings.Contains(q[0].Question, "wipe") {
 		t.Errorf("question: got %q", q[0].Question)
 	}

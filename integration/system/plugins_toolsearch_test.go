@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/integration/internal/httpbody"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -57,16 +58,16 @@ func TestSmokeToolSearch(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("write to bob"))
 	sent := e.sent()
-	harness.Equal(t, "requests", len(sent), 4)
+	runtest.Equal(t, "requests", len(sent), 4)
 	for i, want := range [][]string{{"search_tools"}, {"search_tools"}, {"search_tools", "send_mail"}, {"search_tools", "send_mail"}} {
 		got := []string{}
 		for name := range offered(sent[i]) {
 			got = append(got, name)
 		}
 		slices.Sort(got)
-		harness.EqualLists(t, "tools offered", got, want)
+		runtest.EqualLists(t, "tools offered", got, want)
 	}
-	harness.Equal(t, "description", offered(sent[2])["send_mail"], "Sends a mail.\n\nReturns JSON of the schema "+
+	runtest.Equal(t, "description", offered(sent[2])["send_mail"], "Sends a mail.\n\nReturns JSON of the schema "+
 		`{"type":"object","properties":{"sent":{"type":"boolean"}}}`+"\n\nExamples of arguments:\n"+`{"To":"ann"}`)
 	results := textsOf(sent[3], "tool")
 	if len(results) != 3 || !strings.Contains(results[0], "not available") || !strings.Contains(results[1], `"name":"send_mail","namespace":"office"`) ||
@@ -77,7 +78,7 @@ func TestSmokeToolSearch(t *testing.T) {
 	for _, tool := range b.StateOf(id).Catalog.Tools {
 		levels[tool.Name] = tool.Effective()
 	}
-	harness.DeepEqual(t, "levels", levels, map[string]events.Availability{
+	runtest.DeepEqual(t, "levels", levels, map[string]events.Availability{
 		"send_mail": events.AvailCallable, "search_tools": events.AvailShowcased, "send_secret": events.AvailOff, "print": events.AvailSearchable,
 	})
 	b.Verify(id)
@@ -91,13 +92,13 @@ func TestToolSearchOfHost(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hi"))
 	_, err := b.SetToolsAvailability(b.Ctx, id, []string{"send_mail"}, events.Overridden(events.AvailSearchable))
-	harness.WantError(t, "set", err, nil)
+	runtest.WantError(t, "set", err, nil)
 	b.RunTurn(id, "t2", harness.Text("write"))
 	sent := e.sent()
 	if results := textsOf(sent[2], "tool"); !strings.Contains(results[0], `"callable":false`) {
 		t.Errorf("result: got %q, want it not callable", results)
 	}
-	harness.Equal(t, "tools offered", len(offered(sent[2])), 1)
+	runtest.Equal(t, "tools offered", len(offered(sent[2])), 1)
 }
 
 // TestToolManifest reads a tool's manifest in the history and over HTTP: they are the same as declared.
@@ -107,17 +108,17 @@ func TestToolManifest(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hi"))
 	recorded, _ := b.StateOf(id).Catalog.Tool("send_mail")
-	harness.Equal(t, "recorded", recorded.Namespace+" "+strings.Join(recorded.Aliases, " ")+" "+string(b.Contract(recorded).Examples[0]), `office letter post {"To":"ann"}`)
+	runtest.Equal(t, "recorded", recorded.Namespace+" "+strings.Join(recorded.Aliases, " ")+" "+string(b.Contract(recorded).Examples[0]), `office letter post {"To":"ann"}`)
 	d := b.ServeHTTP(httpapi.Config{})
 	got := d.Send("admin", http.MethodGet, "/v1/sessions/"+string(id)+"/tools", "")
 	var tools httpbody.Tools
-	harness.WantError(t, "tools", json.Unmarshal(got.Body, &tools), nil)
+	runtest.WantError(t, "tools", json.Unmarshal(got.Body, &tools), nil)
 	i := slices.IndexFunc(tools.Tools, func(t httpbody.Tool) bool { return t.Name == "send_mail" })
-	harness.Equal(t, "over HTTP", tools.Tools[i].Namespace+" "+string(tools.Tools[i].Output), "office "+string(b.Contract(recorded).Output))
+	runtest.Equal(t, "over HTTP", tools.Tools[i].Namespace+" "+string(tools.Tools[i].Output), "office "+string(b.Contract(recorded).Output))
 	put := d.Send("admin", http.MethodPut, "/v1/sessions/"+string(id)+"/tools", string(got.Body))
-	harness.Equal(t, "put", put.Status, http.StatusOK)
+	runtest.Equal(t, "put", put.Status, http.StatusOK)
 	again, _ := b.StateOf(id).Catalog.Tool("send_mail")
-	harness.DeepEqual(t, "after it came back", again, recorded)
+	runtest.DeepEqual(t, "after it came back", again, recorded)
 	listed := d.Send("admin", http.MethodGet, "/v1/sessions/"+string(id)+"/tools/catalog", "")
 	for _, want := range []string{`"namespace":"office"`, `"aliases":["letter","post"]`, `"output_schema":{`, `"examples":[{"To":"ann"}]`} {
 		if !strings.Contains(string(listed.Body), want) {
@@ -143,12 +144,12 @@ func TestContractsAreStoredOnce(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	for i := range changes {
 		_, err := b.SetToolsAvailability(b.Ctx, id, []string{"tool_00"}, []events.Override{"off", ""}[i%2])
-		harness.WantError(t, "change", err, nil)
+		runtest.WantError(t, "change", err, nil)
 	}
 	whole, now, bodies := 0, 0, make(map[events.BlobRef]bool)
 	for _, ev := range b.History(id) {
 		data, err := events.EncodePayload(ev.Payload)
-		harness.WantError(t, "encode", err, nil)
+		runtest.WantError(t, "encode", err, nil)
 		whole, now = whole+len(data), now+len(data)
 		for _, ref := range events.Refs(ev.Payload) {
 			if whole += int(ref.Size) - len(ref.Digest); !bodies[ref] {
@@ -157,12 +158,12 @@ func TestContractsAreStoredOnce(t *testing.T) {
 			bodies[ref] = true
 		}
 	}
-	harness.Equal(t, "contracts", len(bodies), tools)
+	runtest.Equal(t, "contracts", len(bodies), tools)
 	if now*10 > whole {
 		t.Errorf("got %d bytes, want at most a tenth of the %d with contracts in each change", now, whole)
 	}
 	list, err := b.OtherHost().ToolState(b.Ctx, id)
-	harness.WantError(t, "list", err, nil)
+	runtest.WantError(t, "list", err, nil)
 	for i := range list.Tools {
 		if !strings.Contains(string(list.Tools[i].Look().Schema), strings.Repeat(fmt.Sprintf("%02d", i), size/2)) {
 			t.Errorf("%s: got the schema %.50s, want that of its plugin", list.Tools[i].Name, list.Tools[i].Look().Schema)
@@ -178,23 +179,23 @@ func TestLostContract(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.Host = first.Host()
 	_, err := b.SetToolsAvailability(b.Ctx, id, []string{"send_mail"}, events.Overridden(events.AvailCallable))
-	harness.WantError(t, "set", err, nil)
+	runtest.WantError(t, "set", err, nil)
 	recorded, _ := b.StateOf(id).Catalog.Tool("send_mail")
 	kill()
 	stored, err := b.Bus.Blobs(b.Ctx)
-	harness.WantError(t, "bodies", err, nil)
+	runtest.WantError(t, "bodies", err, nil)
 	for _, body := range stored {
 		if body.Digest == recorded.Contract.Digest {
-			harness.WantError(t, "remove", b.Bus.DropBlob(b.Ctx, body), nil)
+			runtest.WantError(t, "remove", b.Bus.DropBlob(b.Ctx, body), nil)
 		}
 	}
 	b.StartNode()
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("hi")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("hi")).End, events.EndFinished)
 	list, err := b.ToolState(b.Ctx, id)
-	harness.WantError(t, "list", err, nil)
+	runtest.WantError(t, "list", err, nil)
 	for i := range list.Tools {
 		if tool := &list.Tools[i]; tool.Name == "send_mail" {
-			harness.Equal(t, "lacks its contract", tool.LacksContract(), true)
+			runtest.Equal(t, "lacks its contract", tool.LacksContract(), true)
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -35,15 +36,15 @@ func TestSourceIsAskedOnce(t *testing.T) {
 	for i, source := range []string{"one", "two"} {
 		before := requests[0].Load()
 		_, err := b.AddToolSource(context.WithValue(b.Ctx, key{}, []string{"a", "b"}[i]), id, source)
-		harness.WantError(t, "add "+source, err, nil)
-		harness.Equal(t, "asked of "+source, requests[i].Load(), 1)
-		harness.Equal(t, source+" sees the request's context", seen.Load(), any(true))
+		runtest.WantError(t, "add "+source, err, nil)
+		runtest.Equal(t, "asked of "+source, requests[i].Load(), 1)
+		runtest.Equal(t, source+" sees the request's context", seen.Load(), any(true))
 		if i == 1 && requests[0].Load() > before+1 {
 			t.Errorf("the source before it was asked %d times, want once at most", requests[0].Load()-before)
 		}
 		_, err = b.ToolState(b.Ctx, id)
-		harness.WantError(t, "tools", err, nil)
-		harness.Equal(t, "asked of "+source+" when its tools are looked at", requests[i].Load(), 1)
+		runtest.WantError(t, "tools", err, nil)
+		runtest.Equal(t, "asked of "+source+" when its tools are looked at", requests[i].Load(), 1)
 	}
 	ctx, cancel := context.WithCancel(b.Ctx)
 	go func() {

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -45,11 +46,11 @@ func sourced(b *harness.System, patience time.Duration, wait func(context.Contex
 func patient(b *harness.System, patience time.Duration, factories ...plugin.Factory) (n *workers.Node, kill func()) {
 	b.T.Helper()
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
-	harness.WantError(b.T, "plugins", err, nil)
+	runtest.WantError(b.T, "plugins", err, nil)
 	n, err = workers.NewNode(workers.Config{
 		Bus: bustest.Open(b.T, b.Server), Plugins: builder, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, Patience: patience,
 	})
-	harness.WantError(b.T, "node", err, nil)
+	runtest.WantError(b.T, "node", err, nil)
 	return n, b.Launch(n)
 }
 
@@ -118,13 +119,13 @@ func TestToolSourceTakenOver(t *testing.T) {
 					kill()
 				}
 				close(release)
-				harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-				harness.EqualLists(t, "tools at first", b.Model.Offered(0), before)
-				harness.EqualLists(t, "tools then", offeredLast(b), after)
-				harness.EqualLists(t, "catalogue", catalogue(b, id), after)
+				runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+				runtest.EqualLists(t, "tools at first", b.Model.Offered(0), before)
+				runtest.EqualLists(t, "tools then", offeredLast(b), after)
+				runtest.EqualLists(t, "catalogue", catalogue(b, id), after)
 				results := harness.Find[*events.ToolReturned](b, id)
-				harness.Equal(t, "results", len(results), 2)
-				harness.Equal(t, "outcome", results[len(results)-1].Results[0].Outcome, outcome)
+				runtest.Equal(t, "results", len(results), 2)
+				runtest.Equal(t, "outcome", results[len(results)-1].Results[0].Outcome, outcome)
 				harness.VerifyHistory(t, b.Bus, id)
 			})
 		}
@@ -143,21 +144,21 @@ func TestToolSourceElsewhere(t *testing.T) {
 		b.Host = without.Host()
 		id := b.Open(api.CreateRequest{})
 		_, err := b.AddToolSource(b.Ctx, id, "mail")
-		harness.WantError(t, "add at the node without it", err, api.ErrUnknownSource)
+		runtest.WantError(t, "add at the node without it", err, api.ErrUnknownSource)
 		mentions(t, err, `no plugin of this node registers "mail": there is none`)
 		with, _ := sourced(b, time.Minute, pluginsAtOnce, sources)
 		_, err = with.Host().AddToolSource(b.Ctx, id, "mail")
-		harness.WantError(t, "add", err, nil)
+		runtest.WantError(t, "add", err, nil)
 		_, err = with.Host().AddToolSource(b.Ctx, id, "post")
 		mentions(t, err, `no plugin of this node registers "post": there is mail`)
 		_, err = with.Host().RemoveToolSource(b.Ctx, id, "post")
 		mentions(t, err, `the session does not have "post": there is mail`)
 		b.StartTurn(id, "t1", harness.Text("go"))
-		harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-		harness.EqualLists(t, "tools", b.Model.Offered(0), []string{"hold", "send"})
+		runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+		runtest.EqualLists(t, "tools", b.Model.Offered(0), []string{"hold", "send"})
 		list, err := b.ToolSources(b.Ctx, id)
-		harness.WantError(t, "sources", err, nil)
-		harness.EqualLists(t, "sources at the node without it", list, []api.ToolSource{{Name: "mail", Added: true}})
+		runtest.WantError(t, "sources", err, nil)
+		runtest.EqualLists(t, "sources at the node without it", list, []api.ToolSource{{Name: "mail", Added: true}})
 	})
 	t.Run("running", func(t *testing.T) {
 		t.Parallel()
@@ -170,14 +171,14 @@ func TestToolSourceElsewhere(t *testing.T) {
 		harness.Receive(b, "the held call", blocked)
 		with, _ := sourced(b, time.Minute, pluginsAtOnce, sources)
 		_, err := with.Host().AddToolSource(b.Ctx, id, "mail")
-		harness.WantError(t, "add", err, nil)
+		runtest.WantError(t, "add", err, nil)
 		close(release)
 		r := b.AwaitTurn(id, "t1")
-		harness.Equal(t, "end", r.End, events.EndFinished)
-		harness.Equal(t, "results", len(harness.Find[*events.ToolReturned](b, id)), 2)
-		harness.EqualLists(t, "tools then", offeredLast(b), []string{"hold", "send"})
+		runtest.Equal(t, "end", r.End, events.EndFinished)
+		runtest.Equal(t, "results", len(harness.Find[*events.ToolReturned](b, id)), 2)
+		runtest.EqualLists(t, "tools then", offeredLast(b), []string{"hold", "send"})
 		started := harness.Find[*events.TurnStarted](b, id)
-		harness.Equal(t, "worker", started[len(started)-1].Worker, with.ID())
+		runtest.Equal(t, "worker", started[len(started)-1].Worker, with.ID())
 	})
 	t.Run("nowhere", func(t *testing.T) {
 		t.Parallel()
@@ -190,11 +191,11 @@ func TestToolSourceElsewhere(t *testing.T) {
 		without, _ := sourced(b, time.Millisecond, pluginsAtOnce, nil)
 		b.Host = without.Host()
 		b.StartTurn(id, "t1", harness.Text("go"))
-		harness.Equal(t, "issue", b.AwaitTurn(id, "t1").Issue.Code, "plugin_build")
+		runtest.Equal(t, "issue", b.AwaitTurn(id, "t1").Issue.Code, "plugin_build")
 		b.RemoveSource(id, "mail")
 		b.StartTurn(id, "t2", harness.Text("go"))
-		harness.Equal(t, "end", b.AwaitTurn(id, "t2").End, events.EndFinished)
-		harness.EqualLists(t, "tools", b.Model.Offered(0), []string{"hold"})
+		runtest.Equal(t, "end", b.AwaitTurn(id, "t2").End, events.EndFinished)
+		runtest.EqualLists(t, "tools", b.Model.Offered(0), []string{"hold"})
 	})
 }
 
@@ -207,7 +208,7 @@ func TestToolSourceKept(t *testing.T) {
 	b.AddSource(id, "mail")
 	pluginsArchived(b, id)
 	all := []string{"get", "hold", "send"}
-	harness.EqualLists(t, "catalogue after the archive", catalogue(b, id), all)
+	runtest.EqualLists(t, "catalogue after the archive", catalogue(b, id), all)
 	for name, tc := range map[string]struct {
 		req  api.CreateRequest
 		want []string
@@ -219,17 +220,17 @@ func TestToolSourceKept(t *testing.T) {
 		"only_others": {api.CreateRequest{Plugins: api.PluginsFork, Access: events.ToolAccess{Tools: []string{"hold"}}}, []string{"hold"}},
 	} {
 		got, err := b.CreateFrom(b.Ctx, id, tc.req)
-		harness.WantError(t, name, err, nil)
-		harness.EqualLists(t, "catalogue of "+name, catalogue(b, got.Session), tc.want)
+		runtest.WantError(t, name, err, nil)
+		runtest.EqualLists(t, "catalogue of "+name, catalogue(b, got.Session), tc.want)
 		if slices.Contains(tc.want, "get") {
-			harness.EqualLists(t, "sources of "+name, b.StateOf(got.Session).ToolSources, []string{"web", "mail"})
+			runtest.EqualLists(t, "sources of "+name, b.StateOf(got.Session).ToolSources, []string{"web", "mail"})
 			b.RemoveSource(got.Session, "web")
-			harness.EqualLists(t, "catalogue of "+name+" without it", catalogue(b, got.Session), []string{"hold", "send"})
+			runtest.EqualLists(t, "catalogue of "+name+" without it", catalogue(b, got.Session), []string{"hold", "send"})
 		}
 	}
-	harness.EqualLists(t, "catalogue", catalogue(b, id), all)
-	harness.WantError(t, "branch", b.BranchTo(b.Ctx, id, ""), nil)
-	harness.EqualLists(t, "catalogue after a branch", catalogue(b, id), all)
+	runtest.EqualLists(t, "catalogue", catalogue(b, id), all)
+	runtest.WantError(t, "branch", b.BranchTo(b.Ctx, id, ""), nil)
+	runtest.EqualLists(t, "catalogue after a branch", catalogue(b, id), all)
 	b.RunTurn(id, "t1", harness.Text("go"))
 	harness.VerifyHistory(t, b.Bus, id)
 }
@@ -240,14 +241,14 @@ func TestToolSourceOverridden(t *testing.T) {
 	b, id := setupSources(t, map[string]plugin.SourceFunc{"mail": harness.SourceOf("send", "list")})
 	b.AddSource(id, "mail")
 	_, err := b.SetToolsAvailability(b.Ctx, id, []string{"send"}, events.Overridden(events.AvailOff))
-	harness.WantError(t, "set", err, nil)
+	runtest.WantError(t, "set", err, nil)
 	b.RemoveSource(id, "mail")
 	entry, ok := b.StateOf(id).Catalog.Tool("send")
-	harness.Equal(t, "kept as an orphan", ok && entry.Orphan && !entry.Callable(), true)
+	runtest.Equal(t, "kept as an orphan", ok && entry.Orphan && !entry.Callable(), true)
 	_, ok = b.StateOf(id).Catalog.Tool("list")
-	harness.Equal(t, "kept without need", ok, false)
+	runtest.Equal(t, "kept without need", ok, false)
 	b.AddSource(id, "mail")
-	harness.EqualLists(t, "levels", toolLevels(b.StateOf(id)), []string{"hold holding ", "list mail ", "send mail off"})
+	runtest.EqualLists(t, "levels", toolLevels(b.StateOf(id)), []string{"hold holding ", "list mail ", "send mail off"})
 }
 
 // TestToolSourceRefreshed has a source whose tools change: a refresh, and adding it again, shows them on every node.
@@ -271,21 +272,21 @@ func TestToolSourceRefreshed(t *testing.T) {
 		old := catalogue(b, id)
 		for _, n := range []*workers.Node{first, second} {
 			b.Host = n.Host()
-			harness.EqualLists(t, "at first", catalogue(b, id), old)
+			runtest.EqualLists(t, "at first", catalogue(b, id), old)
 		}
 		names.Store(&[]string{name, "hold"}) // the plugin's own tool of that name counts
 		for _, n := range []*workers.Node{first, second} {
 			b.Host = n.Host()
-			harness.EqualLists(t, "before it is "+name, catalogue(b, id), old)
+			runtest.EqualLists(t, "before it is "+name, catalogue(b, id), old)
 		}
 		_, err := again(b.Ctx, id)
-		harness.WantError(t, name, err, nil)
+		runtest.WantError(t, name, err, nil)
 		for _, n := range []*workers.Node{first, second} {
 			b.Host = n.Host()
-			harness.EqualLists(t, "after it is "+name, catalogue(b, id), slices.Sorted(slices.Values([]string{name, "hold"})))
+			runtest.EqualLists(t, "after it is "+name, catalogue(b, id), slices.Sorted(slices.Values([]string{name, "hold"})))
 		}
 		entry, _ := b.StateOf(id).Catalog.Tool("hold")
-		harness.Equal(t, "source of hold", entry.Source, "holding")
+		runtest.Equal(t, "source of hold", entry.Source, "holding")
 	}
 }
 
@@ -312,20 +313,20 @@ func TestToolSourceRefused(t *testing.T) {
 		if _, err := b.AddToolSource(b.Ctx, id, name); !want(err) {
 			t.Errorf("add %q: got %v", name, err)
 		}
-		harness.Equal(t, "last sequence after "+name, b.LastSeq(id), at)
+		runtest.Equal(t, "last sequence after "+name, b.LastSeq(id), at)
 	}
 	for i := range events.MaxToolSources - 1 {
 		b.AddSource(id, fmt.Sprint("s", i))
 	}
 	_, err := b.AddToolSource(b.Ctx, id, "one_too_many")
 	limit := (*api.LimitError)(nil)
-	harness.Equal(t, "one too many", errors.As(err, &limit) && limit.What == "tool sources", true)
-	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, ""), nil)
+	runtest.Equal(t, "one too many", errors.As(err, &limit) && limit.What == "tool sources", true)
+	runtest.WantError(t, "close", b.CloseSession(b.Ctx, id, ""), nil)
 	for what, change := range map[string]func(context.Context, events.SessionID, string) (int64, error){"add": b.AddToolSource, "remove": b.RemoveToolSource} {
 		_, err = change(b.Ctx, id, "mail")
-		harness.WantError(t, what+" to a closed session", err, api.ErrClosed)
+		runtest.WantError(t, what+" to a closed session", err, api.ErrClosed)
 		_, err = change(b.Ctx, "nobody", "mail")
-		harness.WantError(t, what+" to none", err, events.ErrNoSession)
+		runtest.WantError(t, what+" to none", err, events.ErrNoSession)
 	}
 }
 
@@ -360,13 +361,13 @@ func TestToolSourceRegistered(t *testing.T) {
 		}, false},
 	} {
 		builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{harness.PluginOf("p", tc.register)}})
-		harness.WantError(t, "host", err, nil)
+		runtest.WantError(t, "host", err, nil)
 		p, err := builder.BuildStack(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
-		harness.Equal(t, name, err == nil, tc.ok)
+		runtest.Equal(t, name, err == nil, tc.ok)
 		if err == nil {
-			harness.WantError(t, "unknown source", p.FollowSources([]string{"mail", "web"}), plugin.ErrNoSource)
+			runtest.WantError(t, "unknown source", p.FollowSources([]string{"mail", "web"}), plugin.ErrNoSource)
 			_, err = p.CatalogWith(t.Context(), &projector.Catalog{}, "web")
-			harness.WantError(t, "catalogue with an unknown source", err, plugin.ErrNoSource)
+			runtest.WantError(t, "catalogue with an unknown source", err, plugin.ErrNoSource)
 			p.Close()
 		}
 	}

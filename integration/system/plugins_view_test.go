@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/integration/internal/httpbody"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -21,16 +21,16 @@ func TestViewFollowsTheHistory(t *testing.T) {
 	d := b.ServeHTTP(httpapi.Config{})
 	optionsFrom := []events.Seq{0, 0} // from where on there are such, and from where on others
 	set := func(n int, options string) {
-		harness.WantError(t, "options", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(options), false), nil)
+		runtest.WantError(t, "options", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(options), false), nil)
 		optionsFrom[n] = b.LastSeq(id)
 	}
 	set(0, `{"a":1}`)
-	harness.WantError(t, "overlay", b.SetOverlay(b.Ctx, id, overlays()), nil)
+	runtest.WantError(t, "overlay", b.SetOverlay(b.Ctx, id, overlays()), nil)
 	laid := b.LastSeq(id)
 	_, err := b.SetToolsAvailability(b.Ctx, id, []string{"b"}, "off")
-	harness.WantError(t, "tools", err, nil)
+	runtest.WantError(t, "tools", err, nil)
 	set(1, `{"a":2}`)
-	harness.WantError(t, "lift", b.SetOverlay(b.Ctx, id, plugin.Overlay{}), nil)
+	runtest.WantError(t, "lift", b.SetOverlay(b.Ctx, id, plugin.Overlay{}), nil)
 	lifted := b.LastSeq(id)
 	reader := b.OtherHost()
 	inspect := func(seq events.Seq, query string, v projector.ReadView) {
@@ -47,31 +47,31 @@ func TestViewFollowsTheHistory(t *testing.T) {
 			over = []string{"a", "extra"}
 		}
 		var got httpbody.View
-		harness.WantError(t, "view", json.Unmarshal(d.Want(200, "GET", "/v1/sessions/"+string(id)+"/view"+query, "").Body, &got), nil)
-		harness.Equal(t, fmt.Sprintf("options at %d", seq), string(got.Standing.Options), want)
-		harness.Equal(t, fmt.Sprintf("options in Go at %d", seq), string(v.Frame.Options), want)
+		runtest.WantError(t, "view", json.Unmarshal(d.Want(200, "GET", "/v1/sessions/"+string(id)+"/view"+query, "").Body, &got), nil)
+		runtest.Equal(t, fmt.Sprintf("options at %d", seq), string(got.Standing.Options), want)
+		runtest.Equal(t, fmt.Sprintf("options in Go at %d", seq), string(v.Frame.Options), want)
 		var web, host []string
 		if o := got.Standing.Overlay; o != nil {
 			for _, tool := range o.Tools {
 				web = append(web, tool.Name)
 			}
-			harness.Equal(t, "contribution", o.Contributions[0].Content, "Prefer extra tools.")
+			runtest.Equal(t, "contribution", o.Contributions[0].Content, "Prefer extra tools.")
 		}
 		for _, tool := range v.Standing.Overlay.Tools {
 			host = append(host, tool.Name)
 		}
-		harness.EqualLists(t, fmt.Sprintf("overlay at %d", seq), web, over)
-		harness.EqualLists(t, fmt.Sprintf("overlay in Go at %d", seq), host, over)
-		harness.Equal(t, fmt.Sprintf("tools at %d", seq), len(got.Standing.Tools.Tools), len(v.Standing.Catalog.Tools))
-		harness.Equal(t, fmt.Sprintf("their generation at %d", seq), got.Standing.Tools.Generation, v.Standing.Catalog.Generation)
+		runtest.EqualLists(t, fmt.Sprintf("overlay at %d", seq), web, over)
+		runtest.EqualLists(t, fmt.Sprintf("overlay in Go at %d", seq), host, over)
+		runtest.Equal(t, fmt.Sprintf("tools at %d", seq), len(got.Standing.Tools.Tools), len(v.Standing.Catalog.Tools))
+		runtest.Equal(t, fmt.Sprintf("their generation at %d", seq), got.Standing.Tools.Generation, v.Standing.Catalog.Generation)
 	}
 	for seq := events.Seq(1); seq <= lifted; seq++ {
 		v, err := reader.ViewAt(b.Ctx, id, seq)
-		harness.WantError(t, "view at", err, nil)
+		runtest.WantError(t, "view at", err, nil)
 		inspect(seq, fmt.Sprintf("?at=%d", seq), v)
 	}
 	v, err := reader.View(b.Ctx, id)
-	harness.WantError(t, "view", err, nil)
+	runtest.WantError(t, "view", err, nil)
 	inspect(lifted, "", v)
-	harness.Equal(t, "a tool that is off", v.Standing.Catalog.Tools[1].Override, "off")
+	runtest.Equal(t, "a tool that is off", v.Standing.Catalog.Tools[1].Override, "off")
 }

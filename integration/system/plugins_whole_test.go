@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -73,9 +74,9 @@ func (w *bodyReads) view(at string, v projector.ReadView) {
 
 func (w *bodyReads) state(at string, s *projector.State, err error) {
 	w.t.Helper()
-	harness.WantError(w.t, at, err, nil)
+	runtest.WantError(w.t, at, err, nil)
 	v, err := s.View()
-	harness.WantError(w.t, "view of "+at, err, nil)
+	runtest.WantError(w.t, "view of "+at, err, nil)
 	w.view(at, v)
 }
 
@@ -258,20 +259,20 @@ func (w *bodyReads) live() {
 		{Message: message(events.RoleUser, events.Part{Kind: events.PartToolResult, Call: "old", Tool: "look", Text: w.body("r")})},
 	} {
 		_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{n}})
-		harness.WantError(w.t, "append", err, nil)
+		runtest.WantError(w.t, "append", err, nil)
 	}
 	input := events.TurnInput{Parts: []events.Part{harness.Text(w.body("i"))}, Plugins: map[string]string{"whole": `{"a":1}`}}
 	_, err := b.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: input})
-	harness.WantError(w.t, "submit", err, nil)
+	runtest.WantError(w.t, "submit", err, nil)
 	b.AwaitState(id, "pending call", func(s *projector.State) bool {
 		return s.Turn() != nil && len(s.Turn().Calls) == 2 && s.Turn().Calls[1].Pended
 	})
-	harness.WantError(w.t, "resolve", b.ResolveTool(b.Ctx, id, "t1/0/1", events.ToolResult{Text: w.body("r")}), nil)
-	harness.Equal(w.t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.WantError(w.t, "resolve", b.ResolveTool(b.Ctx, id, "t1/0/1", events.ToolResult{Text: w.body("r")}), nil)
+	runtest.Equal(w.t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	_, err = b.InvokeAction(b.Ctx, id, "act", nil)
-	harness.WantError(w.t, "action", err, nil)
+	runtest.WantError(w.t, "action", err, nil)
 	_, err = b.Compact(b.Ctx, id)
-	harness.WantError(w.t, "compact", err, nil)
+	runtest.WantError(w.t, "compact", err, nil)
 }
 
 // inspectingExecutor is an executor that checks its input.
@@ -291,8 +292,8 @@ func (e inspectingExecutor) Execute(ctx context.Context, in plugin.ExecContext, 
 	}
 	e.w.view("code", v)
 	e.w.snapshots(ctx, "code", in.Host, in.Session)
-	harness.Equal(e.w.t, "frame of the code", in.Frame, projector.InitialFrame(in.Session))
-	harness.Equal(e.w.t, "plugins' input of the code", in.Plugins["whole"], `{"a":1}`)
+	runtest.Equal(e.w.t, "frame of the code", in.Frame, projector.InitialFrame(in.Session))
+	runtest.Equal(e.w.t, "plugins' input of the code", in.Plugins["whole"], `{"a":1}`)
 	return plugin.ExecResponse{Output: "ran"}, nil
 }
 

@@ -78,7 +78,7 @@ func setupWrappers(t *testing.T) (*harness.Fleet, *stackCalls) {
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{
 		Builtins: append(workers.Builtins(), speaker), Factories: []plugin.Factory{pluginsExtended{declared, map[string]any{"words": "from it"}}}, Probe: s.probe,
 	})
-	harness.WantError(t, "plugins", err, nil)
+	runtest.WantError(t, "plugins", err, nil)
 	f.Join(workers.Config{Plugins: builder})
 	return f, s
 }
@@ -95,8 +95,8 @@ func (s *stackCalls) does(f *harness.Fleet, id events.SessionID, do func(ctx con
 		return failed
 	}
 	record := f.RunTurn(id, "t1", harness.Text("go"))
-	harness.WantError(f.T, "what the tool did", failed, nil)
-	harness.Equal(f.T, "end", record.End, events.EndFinished)
+	runtest.WantError(f.T, "what the tool did", failed, nil)
+	runtest.Equal(f.T, "end", record.End, events.EndFinished)
 }
 
 // TestTasksOfPlugins uses each capability of tasks through the host of a tool call: its effect is complete when it
@@ -115,7 +115,7 @@ func TestTasksOfPlugins(t *testing.T) {
 	}
 	taskOf := func(id events.SessionID, name events.TaskID) projector.Task {
 		task, err := f.Task(f.Ctx, id, name)
-		harness.WantError(t, string(name), err, nil)
+		runtest.WantError(t, string(name), err, nil)
 		return task
 	}
 	t.Run("hidden", func(t *testing.T) { //nolint:paralleltest // one node, one turn after the other
@@ -127,7 +127,7 @@ func TestTasksOfPlugins(t *testing.T) {
 			runtest.WantError(t, "await", c.Host.AwaitHiddenTasks(ctx, c.Session), broken)
 			return nil
 		})
-		harness.Equal(t, "ran", ran, true)
+		runtest.Equal(t, "ran", ran, true)
 	})
 	t.Run("unregister", func(t *testing.T) { //nolint:paralleltest // likewise
 		s.does(f, "", func(ctx context.Context, c plugin.Call) error {
@@ -135,9 +135,9 @@ func TestTasksOfPlugins(t *testing.T) {
 				return err
 			}
 			err := c.Host.UnregisterTask(ctx, c.Session, "a")
-			harness.Equal(t, "b stays", taskOf(c.Session, "b").State, events.TaskRunning)
+			runtest.Equal(t, "b stays", taskOf(c.Session, "b").State, events.TaskRunning)
 			_, inspectErr := f.Task(ctx, c.Session, "a")
-			harness.WantError(t, "a after it was unregistered", inspectErr, api.ErrUnknownTask)
+			runtest.WantError(t, "a after it was unregistered", inspectErr, api.ErrUnknownTask)
 			return err
 		})
 	})
@@ -148,12 +148,12 @@ func TestTasksOfPlugins(t *testing.T) {
 			}
 			list, err := c.Host.CancelTasksExcept(ctx, c.Session, nil)
 			for _, name := range []events.TaskID{"a", "b"} {
-				harness.Equal(t, string(name), taskOf(c.Session, name).State, events.TaskCancelled)
+				runtest.Equal(t, string(name), taskOf(c.Session, name).State, events.TaskCancelled)
 			}
 			for _, task := range list {
-				harness.Equal(t, "told of "+string(task.ID), task.State, events.TaskCancelled)
+				runtest.Equal(t, "told of "+string(task.ID), task.State, events.TaskCancelled)
 			}
-			harness.Equal(t, "told of", len(list) >= 2, true) // and of the monitor's
+			runtest.Equal(t, "told of", len(list) >= 2, true) // and of the monitor's
 			return err
 		})
 	})
@@ -163,9 +163,9 @@ func TestTasksOfPlugins(t *testing.T) {
 				return err
 			}
 			err := c.Host.TransferTasks(ctx, c.Session, other, []events.TaskID{"a"})
-			harness.Equal(t, "a at the other", taskOf(other, "a").State, events.TaskRunning)
-			harness.Equal(t, "a is told to be", taskOf(c.Session, "a").To, other)
-			harness.Equal(t, "b", taskOf(c.Session, "b").To, "")
+			runtest.Equal(t, "a at the other", taskOf(other, "a").State, events.TaskRunning)
+			runtest.Equal(t, "a is told to be", taskOf(c.Session, "a").To, other)
+			runtest.Equal(t, "b", taskOf(c.Session, "b").To, "")
 			return err
 		})
 	})
@@ -180,13 +180,13 @@ func TestDeclaredMonitors(t *testing.T) {
 	s.does(f, id, func(context.Context, plugin.Call) error { return nil })
 	f.AwaitMonitor(id, "wrapped-m", events.MonitorRunning)
 	state := f.AwaitState(id, "its line", func(s *projector.State) bool { return s.Feed.Sequence >= 1 })
-	harness.Equal(t, "its first line", state.Feed.Updates[0].Message, "declared")
+	runtest.Equal(t, "its first line", state.Feed.Updates[0].Message, "declared")
 	idle := f.MonitorRecord(id, "wrapped-idle")
-	harness.Equal(t, "the other one", idle.State, events.MonitorIdle)
+	runtest.Equal(t, "the other one", idle.State, events.MonitorIdle)
 	f.RunTurn(id, "t2", harness.Text("hello"))
 	registered, tasks := harness.Find[*events.MonitorRegistered](f.System, id), harness.Find[*events.TaskRegistered](f.System, id)
-	harness.Equal(t, "registered after two turns", len(registered), 2)
-	harness.Equal(t, "tasks after two turns", len(tasks), 1)
+	runtest.Equal(t, "registered after two turns", len(registered), 2)
+	runtest.Equal(t, "tasks after two turns", len(tasks), 1)
 }
 
 // TestCompletionOptions requests a completion during a turn, with an effort and a limit of output of its own.
@@ -197,10 +197,10 @@ func TestCompletionOptions(t *testing.T) {
 		_, err := c.Host.Complete(ctx, plugin.CompletionRequest{Effort: "high", MaxTokens: 321, Sampling: events.Sampling{Temperature: "0.5"}, Messages: []events.Message{plugin.Say(events.RoleUser, "aside")}}, "test")
 		return err
 	})
-	harness.Equal(t, "requests", len(s.direct), 1)
-	harness.Equal(t, "effort", s.direct[0].Effort, "high")
-	harness.Equal(t, "limit of output", s.direct[0].MaxOutputTokens, 321)
-	harness.Equal(t, "temperature", s.direct[0].Sampling.Temperature, "0.5")
+	runtest.Equal(t, "requests", len(s.direct), 1)
+	runtest.Equal(t, "effort", s.direct[0].Effort, "high")
+	runtest.Equal(t, "limit of output", s.direct[0].MaxOutputTokens, 321)
+	runtest.Equal(t, "temperature", s.direct[0].Sampling.Temperature, "0.5")
 }
 
 // TestPreambleInput checks the input of a driver for every prompt.
@@ -227,7 +227,7 @@ func TestHookProbeRunsAroundHooks(t *testing.T) {
 	s.does(f, "", func(context.Context, plugin.Call) error { return nil })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	harness.Equal(t, "hooks before the turn", s.phases["n plugin_hook.before_turn.wrapped"], 1)
+	runtest.Equal(t, "hooks before the turn", s.phases["n plugin_hook.before_turn.wrapped"], 1)
 	for phase, open := range s.phases {
 		if open != 0 && !strings.HasPrefix(phase, "n ") {
 			t.Errorf("%s: %d did not end", phase, open)

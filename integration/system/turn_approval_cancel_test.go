@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -39,35 +40,35 @@ func TestApprovalCancelled(t *testing.T) {
 				kill()
 			}
 			if c.answered {
-				harness.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
+				runtest.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
 			}
 			one := api.CancelRequest{ID: "r1", Origin: "user", Reason: "enough"}
-			harness.Equal(t, "evidence", b.CancelTurn(id, "t1", one, api.CancelRequested), one)
+			runtest.Equal(t, "evidence", b.CancelTurn(id, "t1", one, api.CancelRequested), one)
 			if c.idle {
 				got, evidence, err := b.OtherHost().Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: "r2"})
-				harness.WantError(t, "second cancel", err, nil)
-				harness.Equal(t, "second receipt", got, api.CancelAlreadyRequested)
-				harness.Equal(t, "second evidence", evidence, one)
+				runtest.WantError(t, "second cancel", err, nil)
+				runtest.Equal(t, "second receipt", got, api.CancelAlreadyRequested)
+				runtest.Equal(t, "second evidence", evidence, one)
 				list, err := b.Approvals(b.Ctx, id)
-				harness.WantError(t, "approvals", err, nil)
-				harness.Equal(t, "questions", len(list), 0)
-				harness.WantError(t, "answer after the cancel", b.AnswerApproval(b.OtherHost(), id, true), api.ErrNotAsked)
+				runtest.WantError(t, "approvals", err, nil)
+				runtest.Equal(t, "questions", len(list), 0)
+				runtest.WantError(t, "answer after the cancel", b.AnswerApproval(b.OtherHost(), id, true), api.ErrNotAsked)
 				b.StartNodeOn(bustest.Open(t, b.Server), stack...)
 			}
-			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+			runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 			if err := b.AnswerApproval(b.OtherHost(), id, true); c.answered {
-				harness.WantError(t, "the same answer, late", err, nil)
-				harness.WantError(t, "another answer, late", b.AnswerApproval(b.OtherHost(), id, false), api.ErrDifferent)
+				runtest.WantError(t, "the same answer, late", err, nil)
+				runtest.WantError(t, "another answer, late", b.AnswerApproval(b.OtherHost(), id, false), api.ErrDifferent)
 			} else {
-				harness.WantError(t, "late answer", err, api.ErrNotAsked)
-				harness.Equal(t, "late answer tells which", strings.Contains(fmt.Sprint(err), string(harness.AddEffect)), true)
+				runtest.WantError(t, "late answer", err, api.ErrNotAsked)
+				runtest.Equal(t, "late answer tells which", strings.Contains(fmt.Sprint(err), string(harness.AddEffect)), true)
 			}
-			harness.Equal(t, "result", harness.ToolResults(b, id)[0].Outcome, events.OutcomeCancelled)
-			harness.Equal(t, "cancels in the history", len(harness.Find[*events.TurnCancelRequested](b, id)), 1)
-			harness.Equal(t, "runs", g.Runs.Load(), 0)
-			harness.Equal(t, "hooks after the turn", after.Load(), 1)
+			runtest.Equal(t, "result", harness.ToolResults(b, id)[0].Outcome, events.OutcomeCancelled)
+			runtest.Equal(t, "cancels in the history", len(harness.Find[*events.TurnCancelRequested](b, id)), 1)
+			runtest.Equal(t, "runs", g.Runs.Load(), 0)
+			runtest.Equal(t, "hooks after the turn", after.Load(), 1)
 			b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelCompletionWon)
-			harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
+			runtest.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
 		})
 	}
 }
@@ -89,10 +90,10 @@ func TestCancelPending(t *testing.T) {
 	})
 	b.AwaitUnqueued(id)
 	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
-	harness.Equal(t, "result", harness.ToolResults(b, id)[0].Outcome, events.OutcomeCancelled)
-	harness.WantError(t, "late result", b.ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "late"}), api.ErrUnknownTurn)
-	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+	runtest.Equal(t, "result", harness.ToolResults(b, id)[0].Outcome, events.OutcomeCancelled)
+	runtest.WantError(t, "late result", b.ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "late"}), api.ErrUnknownTurn)
+	runtest.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
 }
 
 // TestResolveTwice has two clients send different results at once, with a node and without one.
@@ -111,15 +112,15 @@ func TestResolveTwice(t *testing.T) {
 				return h.ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: result[yes]})
 			})
 			won := errs[true] == nil
-			harness.WantError(t, "the first", errs[won], nil)
-			harness.WantError(t, "the second", errs[!won], api.ErrResolved)
+			runtest.WantError(t, "the first", errs[won], nil)
+			runtest.WantError(t, "the second", errs[!won], api.ErrResolved)
 			if idle {
 				b.StartWorker(bustest.Open(t, b.Server))
 			}
 			close(release)
-			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-			harness.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k="+result[won])
-			harness.Equal(t, "results", len(harness.Find[*events.ToolResolved](b, id)), 1)
+			runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k="+result[won])
+			runtest.Equal(t, "results", len(harness.Find[*events.ToolResolved](b, id)), 1)
 		})
 	}
 }

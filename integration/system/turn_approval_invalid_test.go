@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -25,18 +26,18 @@ func TestApprovalOfInvalidCall(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.ParkTurn(id)
 	failed := harness.ToolResults(b, id)
-	harness.Equal(t, "results before the answer", len(failed), 1)
-	harness.Equal(t, "code", failed[0].Code, plugin.CodeInvalidArgs)
-	harness.Equal(t, "class", failed[0].Class, plugin.ClassInvalidRequest)
+	runtest.Equal(t, "results before the answer", len(failed), 1)
+	runtest.Equal(t, "code", failed[0].Code, plugin.CodeInvalidArgs)
+	runtest.Equal(t, "class", failed[0].Class, plugin.ClassInvalidRequest)
 	if text := b.Model.Prompt(1)[2]; !strings.HasPrefix(text, "user k=[failed] ") || !strings.Contains(text, "two") {
 		t.Errorf("what the model reads: got %q, want the failure", text)
 	}
 	asked := harness.Find[*events.ToolApprovalAsked](b, id)
-	harness.Equal(t, "approval requests", len(asked), 1)
-	harness.Equal(t, "the requested call", asked[0].Effect, events.EffectID("t1/1/0"))
-	harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t1/1/0", Granted: true}), nil)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "runs", g.Runs.Load(), 1)
+	runtest.Equal(t, "approval requests", len(asked), 1)
+	runtest.Equal(t, "the requested call", asked[0].Effect, events.EffectID("t1/1/0"))
+	runtest.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t1/1/0", Granted: true}), nil)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "runs", g.Runs.Load(), 1)
 }
 
 // TestApprovalOfInvalidReplacement validates the arguments that a hook puts in the place of the model's.
@@ -51,10 +52,10 @@ func TestApprovalOfInvalidReplacement(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("1+2?"))
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "code", harness.ToolResults(b, id)[0].Code, plugin.CodeInvalidArgs)
-	harness.Equal(t, "approval requests", len(harness.Find[*events.ToolApprovalAsked](b, id)), 0)
-	harness.Equal(t, "runs", g.Runs.Load(), 0)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "code", harness.ToolResults(b, id)[0].Code, plugin.CodeInvalidArgs)
+	runtest.Equal(t, "approval requests", len(harness.Find[*events.ToolApprovalAsked](b, id)), 0)
+	runtest.Equal(t, "runs", g.Runs.Load(), 0)
 }
 
 // TestApprovalOfInvalidNestedCall has a tool make the invalid call.
@@ -70,8 +71,8 @@ func TestApprovalOfInvalidNestedCall(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("1+2?"))
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "code of the nested call", harness.ToolResults(b, id)[0].Text, plugin.CodeInvalidArgs)
-	harness.Equal(t, "approval requests", len(harness.Find[*events.ToolApprovalAsked](b, id)), 0)
-	harness.Equal(t, "runs", g.Runs.Load(), 0)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "code of the nested call", harness.ToolResults(b, id)[0].Text, plugin.CodeInvalidArgs)
+	runtest.Equal(t, "approval requests", len(harness.Find[*events.ToolApprovalAsked](b, id)), 0)
+	runtest.Equal(t, "runs", g.Runs.Load(), 0)
 }

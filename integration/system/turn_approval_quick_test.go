@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -38,9 +39,9 @@ func TestApprovalQuick(t *testing.T) {
 				})
 				for i, h := range hosts {
 					effect := events.EffectID(fmt.Sprintf("%s/0/%d", turn, i))
-					harness.WantError(t, "answer", h.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: effect, Granted: i == 1}), nil)
+					runtest.WantError(t, "answer", h.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: effect, Granted: i == 1}), nil)
 				}
-				harness.Equal(t, "end of "+string(turn), b.AwaitTurn(id, turn).End, events.EndFinished)
+				runtest.Equal(t, "end of "+string(turn), b.AwaitTurn(id, turn).End, events.EndFinished)
 			}
 			harness.VerifyHistory(t, b.Bus, id)
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -43,33 +44,33 @@ func TestSmokeApprovalAsked(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.ParkTurn(id)
 	other := b.Open(api.CreateRequest{}) // the node's one pair of hands is free
-	harness.Equal(t, "another session's turn", b.RunTurn(other, "t1", harness.Text("hello")).Text, "meanwhile")
+	runtest.Equal(t, "another session's turn", b.RunTurn(other, "t1", harness.Text("hello")).Text, "meanwhile")
 	question := harness.Find[*events.ToolApprovalAsked](b, id)
-	harness.Equal(t, "questions in the history", len(question), 1)
+	runtest.Equal(t, "questions in the history", len(question), 1)
 	client := b.OtherHost()
 	list, err := client.Approvals(b.Ctx, id)
-	harness.WantError(t, "approvals", err, nil)
+	runtest.WantError(t, "approvals", err, nil)
 	if len(list) != 1 {
 		t.Fatalf("approvals: got %v, want one", list)
 	}
 	got := list[0]
-	harness.Equal(t, "effect", got.Effect, harness.AddEffect)
-	harness.Equal(t, "tool", got.Tool, "add")
-	harness.Equal(t, "arguments", string(got.Args), `{"A":1,"B":2}`)
-	harness.Equal(t, "who asks", got.Plugin, "gate")
-	harness.Equal(t, "question", got.Question, "really add?")
-	harness.Equal(t, "runs before the answer", g.Runs.Load(), 0)
-	harness.Equal(t, "calls begun before the answer", len(harness.Find[*events.ToolCalled](b, id)), 0)
+	runtest.Equal(t, "effect", got.Effect, harness.AddEffect)
+	runtest.Equal(t, "tool", got.Tool, "add")
+	runtest.Equal(t, "arguments", string(got.Args), `{"A":1,"B":2}`)
+	runtest.Equal(t, "who asks", got.Plugin, "gate")
+	runtest.Equal(t, "question", got.Question, "really add?")
+	runtest.Equal(t, "runs before the answer", g.Runs.Load(), 0)
+	runtest.Equal(t, "calls begun before the answer", len(harness.Find[*events.ToolCalled](b, id)), 0)
 
-	harness.WantError(t, "approve", b.OtherHost().Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: harness.AddEffect, Granted: true, By: "ann", Reason: "fine"}), nil)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.EqualLists(t, "prompt", b.Model.Prompt(2), []string{"user 1+2?", `assistant k:add{"A":1,"B":2}`, "user k=3"})
-	harness.Equal(t, "runs", g.Runs.Load(), 1)
-	harness.Equal(t, "hooks asked", g.Requests.Load(), 1)
-	harness.Equal(t, "answer", *harness.Find[*events.ToolApprovalGiven](b, id)[0], events.ToolApprovalGiven{Effect: harness.AddEffect, Granted: true, By: "ann", Reason: "fine"})
+	runtest.WantError(t, "approve", b.OtherHost().Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: harness.AddEffect, Granted: true, By: "ann", Reason: "fine"}), nil)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.EqualLists(t, "prompt", b.Model.Prompt(2), []string{"user 1+2?", `assistant k:add{"A":1,"B":2}`, "user k=3"})
+	runtest.Equal(t, "runs", g.Runs.Load(), 1)
+	runtest.Equal(t, "hooks asked", g.Requests.Load(), 1)
+	runtest.Equal(t, "answer", *harness.Find[*events.ToolApprovalGiven](b, id)[0], events.ToolApprovalGiven{Effect: harness.AddEffect, Granted: true, By: "ann", Reason: "fine"})
 	list, err = client.Approvals(b.Ctx, id)
-	harness.WantError(t, "approvals after the turn", err, nil)
-	harness.Equal(t, "questions after the turn", len(list), 0)
+	runtest.WantError(t, "approvals after the turn", err, nil)
+	runtest.Equal(t, "questions after the turn", len(list), 0)
 }
 
 // TestSmokeApprovalDenied sends the model the refusal. The hooks after the call are not called.
@@ -81,15 +82,15 @@ func TestSmokeApprovalDenied(t *testing.T) {
 		b.StartNodeOn(b.Bus, g.Factory(events.EffectsNonIdempotent))
 		id := b.Open(api.CreateRequest{})
 		b.ParkTurn(id)
-		harness.WantError(t, "deny", b.OtherHost().Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: harness.AddEffect, Reason: reason}), nil)
-		harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-		harness.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k=[failed] "+want)
+		runtest.WantError(t, "deny", b.OtherHost().Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: harness.AddEffect, Reason: reason}), nil)
+		runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+		runtest.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k=[failed] "+want)
 		got := harness.ToolResults(b, id)[0]
-		harness.Equal(t, "outcome", got.Outcome, events.OutcomeFailure)
-		harness.Equal(t, "class", got.Class, plugin.ClassPermissionDenied)
-		harness.Equal(t, "code", got.Code, plugin.CodeDenied)
-		harness.Equal(t, "runs", g.Runs.Load(), 0)
-		harness.Equal(t, "calls begun", len(harness.Find[*events.ToolCalled](b, id)), 0)
+		runtest.Equal(t, "outcome", got.Outcome, events.OutcomeFailure)
+		runtest.Equal(t, "class", got.Class, plugin.ClassPermissionDenied)
+		runtest.Equal(t, "code", got.Code, plugin.CodeDenied)
+		runtest.Equal(t, "runs", g.Runs.Load(), 0)
+		runtest.Equal(t, "calls begun", len(harness.Find[*events.ToolCalled](b, id)), 0)
 	}
 }
 
@@ -111,12 +112,12 @@ func TestApprovalElsewhere(t *testing.T) {
 	b.ParkTurn(id)
 	kill()
 	close(release)
-	harness.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "runs", g.Runs.Load(), 1)
+	runtest.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "runs", g.Runs.Load(), 1)
 	starts := harness.Find[*events.TurnStarted](b, id)
-	harness.Equal(t, "worker of the new attempt", starts[2].Worker, starts[0].Worker)
-	harness.Equal(t, "another worker asked", starts[1].Worker != starts[0].Worker, true)
+	runtest.Equal(t, "worker of the new attempt", starts[2].Worker, starts[0].Worker)
+	runtest.Equal(t, "another worker asked", starts[1].Worker != starts[0].Worker, true)
 }
 
 // TestApprovalTwice has two clients answer differently at once, with a node and without one.
@@ -136,23 +137,23 @@ func TestApprovalTwice(t *testing.T) {
 			}
 			errs := turnAtOnce(b, func(h *session.Host, granted bool) error { return b.AnswerApproval(h, id, granted) })
 			won := errs[true] == nil
-			harness.WantError(t, "the first", errs[won], nil)
-			harness.WantError(t, "the second", errs[!won], api.ErrDifferent)
+			runtest.WantError(t, "the first", errs[won], nil)
+			runtest.WantError(t, "the second", errs[!won], api.ErrDifferent)
 			if name := map[bool]string{true: "yes has granted", false: "no has denied"}[won]; !strings.Contains(fmt.Sprint(errs[!won]), name) {
 				t.Errorf("the second: got %v, want %q in it", errs[!won], name)
 			}
-			harness.WantError(t, "the same again", b.AnswerApproval(b.OtherHost(), id, won), nil)
-			harness.WantError(t, "the other again", b.AnswerApproval(b.OtherHost(), id, !won), api.ErrDifferent)
+			runtest.WantError(t, "the same again", b.AnswerApproval(b.OtherHost(), id, won), nil)
+			runtest.WantError(t, "the other again", b.AnswerApproval(b.OtherHost(), id, !won), api.ErrDifferent)
 			if idle {
 				b.StartNodeOn(b.Bus, g.Factory(events.EffectsNonIdempotent))
 			}
 			close(release)
-			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 			answers := harness.Find[*events.ToolApprovalGiven](b, id)
-			harness.Equal(t, "answers in the history", len(answers), 1)
-			harness.Equal(t, "the one that counts", answers[0].Granted, won)
-			harness.Equal(t, "outcome", harness.ToolResults(b, id)[0].Outcome == events.OutcomeSuccess, won)
-			harness.Equal(t, "runs", g.Runs.Load(), map[bool]int64{true: 1}[won])
+			runtest.Equal(t, "answers in the history", len(answers), 1)
+			runtest.Equal(t, "the one that counts", answers[0].Granted, won)
+			runtest.Equal(t, "outcome", harness.ToolResults(b, id)[0].Outcome == events.OutcomeSuccess, won)
+			runtest.Equal(t, "runs", g.Runs.Load(), map[bool]int64{true: 1}[won])
 		})
 	}
 }
@@ -167,7 +168,7 @@ type turnWatcher struct {
 func watches(b *harness.System, h *session.Host, id events.SessionID) *turnWatcher {
 	b.T.Helper()
 	list, err := h.WatchTurn(b.Ctx, id, "t1")
-	harness.WantError(b.T, "watch", err, nil)
+	runtest.WantError(b.T, "watch", err, nil)
 	next, stop := iter.Pull2(list)
 	b.T.Cleanup(stop)
 	return &turnWatcher{b, next}
@@ -203,24 +204,24 @@ func TestApprovalKilledAtRequest(t *testing.T) {
 	kill()
 	client := b.OtherHost()
 	list, err := client.Approvals(b.Ctx, id)
-	harness.WantError(t, "approvals while no node lives", err, nil)
-	harness.Equal(t, "questions", len(list), 1)
+	runtest.WantError(t, "approvals while no node lives", err, nil)
+	runtest.Equal(t, "questions", len(list), 1)
 	watchers := []*turnWatcher{watches(b, client, id), watches(b, b.OtherHost(), id)}
 	for _, w := range watchers {
-		harness.Equal(t, "asked while no node lives", w.next("tool_approval_asked"), `t1/0/0 k add {"A":1,"B":2} gate asks really add?`)
+		runtest.Equal(t, "asked while no node lives", w.next("tool_approval_asked"), `t1/0/0 k add {"A":1,"B":2} gate asks really add?`)
 	}
-	harness.WantError(t, "approve while no node lives", b.AnswerApproval(client, id, true), nil)
+	runtest.WantError(t, "approve while no node lives", b.AnswerApproval(client, id, true), nil)
 	for _, w := range watchers {
-		harness.Equal(t, "answered while no node lives", w.next("tool_approval_given"), "t1/0/0 k add granted true by yes")
+		runtest.Equal(t, "answered while no node lives", w.next("tool_approval_given"), "t1/0/0 k add granted true by yes")
 	}
 	b.StartNodeOn(bustest.Open(t, b.Server), g.Factory(events.EffectsNonIdempotent))
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	late := watches(b, b.OtherHost(), id)
 	late.next("tool_approval_asked")
 	late.next("tool_approval_given")
-	harness.Equal(t, "runs", g.Runs.Load(), 1)
-	harness.Equal(t, "hooks asked", g.Requests.Load(), 1)
-	harness.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k=3")
+	runtest.Equal(t, "runs", g.Runs.Load(), 1)
+	runtest.Equal(t, "hooks asked", g.Requests.Load(), 1)
+	runtest.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k=3")
 }
 
 // TestApprovalKilledAnswered kills the node that has the answer: before it records the answer, and after the call
@@ -259,15 +260,15 @@ func TestApprovalKilledAnswered(t *testing.T) {
 			id := b.Open(api.CreateRequest{})
 			b.ParkTurn(id)
 			dying.Store(true)
-			harness.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
+			runtest.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
 			harness.Receive(b, "here", here)
 			kill()
 			b.StartNodeOn(bustest.Open(t, b.Server), stack...)
-			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-			harness.Equal(t, "runs", g.Runs.Load(), c.runs)
-			harness.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k="+c.read)
-			harness.Equal(t, "answers", len(harness.Find[*events.ToolApprovalGiven](b, id)), 1)
-			harness.Equal(t, "questions", len(harness.Find[*events.ToolApprovalAsked](b, id)), 1)
+			runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.Equal(t, "runs", g.Runs.Load(), c.runs)
+			runtest.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k="+c.read)
+			runtest.Equal(t, "answers", len(harness.Find[*events.ToolApprovalGiven](b, id)), 1)
+			runtest.Equal(t, "questions", len(harness.Find[*events.ToolApprovalAsked](b, id)), 1)
 		})
 	}
 }
@@ -291,22 +292,22 @@ func TestApprovalSeveral(t *testing.T) {
 	b.AwaitState(id, "questions", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Asks) == 2 })
 	b.AwaitUnqueued(id)
 	answer := func(effect events.EffectID, granted bool) {
-		harness.WantError(t, "answer "+string(effect), b.OtherHost().Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: effect, Granted: granted}), nil)
+		runtest.WantError(t, "answer "+string(effect), b.OtherHost().Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: effect, Granted: granted}), nil)
 	}
 	answer("t1/0/1", true)
 	harness.Receive(b, "here", here)
 	kill()
 	list, err := b.Approvals(b.Ctx, id)
-	harness.WantError(t, "approvals", err, nil)
+	runtest.WantError(t, "approvals", err, nil)
 	if len(list) != 1 || list[0].Effect != "t1/0/0" {
 		t.Errorf("approvals: got %v, want the one of t1/0/0", list)
 	}
 	b.StartNodeOn(bustest.Open(t, b.Server), g.Factory(events.EffectsIdempotent))
 	b.AwaitState(id, "second result", func(s *projector.State) bool { return s.Turn() != nil && s.Turn().Calls[1].Done })
 	answer("t1/0/0", false)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k1=[failed] the call was not approved k2=7")
-	harness.Equal(t, "runs", g.Runs.Load(), 2)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k1=[failed] the call was not approved k2=7")
+	runtest.Equal(t, "runs", g.Runs.Load(), 2)
 }
 
 // TestApprovalLarge has large arguments. The list of approvals shows all of them, from the event or from the blob
@@ -332,22 +333,22 @@ func TestApprovalLarge(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.ParkTurn(id)
 	list, err := b.OtherHost().Approvals(b.Ctx, id)
-	harness.WantError(t, "approvals", err, nil)
-	harness.Equal(t, "arguments are whole", len(list) == 1 && string(list[0].Args) == args, true)
-	harness.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "runs", g.Runs.Load(), 1)
+	runtest.WantError(t, "approvals", err, nil)
+	runtest.Equal(t, "arguments are whole", len(list) == 1 && string(list[0].Args) == args, true)
+	runtest.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "runs", g.Runs.Load(), 1)
 	stream, err := b.OtherHost().WatchTurn(b.Ctx, id, "t1")
-	harness.WantError(t, "watch", err, nil)
+	runtest.WantError(t, "watch", err, nil)
 	questions := 0
 	for e, err := range stream {
-		harness.WantError(t, "stream", err, nil)
+		runtest.WantError(t, "stream", err, nil)
 		if e.Type == api.EventApprovalAsked {
 			questions++
-			harness.Equal(t, "arguments of the question in the stream are whole", string(e.Args) == args, true)
+			runtest.Equal(t, "arguments of the question in the stream are whole", string(e.Args) == args, true)
 		}
 	}
-	harness.Equal(t, "questions in the stream", questions, 1)
+	runtest.Equal(t, "questions in the stream", questions, 1)
 }
 
 // TestApprovalQueued has a turn behind one that waits for an approval. Neither occupies a worker, and both
@@ -364,10 +365,10 @@ func TestApprovalQueued(t *testing.T) {
 	b.AwaitUnqueued(id)
 	kill()
 	b.StartNodeOn(bustest.Open(t, b.Server), g.Factory(events.EffectsNonIdempotent))
-	harness.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "next", b.AwaitTurn(id, "t2").End, events.EndFinished)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{
+	runtest.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "next", b.AwaitTurn(id, "t2").End, events.EndFinished)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{
 		"user 1+2?", `assistant k:add{"A":1,"B":2}`, "user k=3", "assistant 3", "user and then?", "assistant two",
 	})
 }

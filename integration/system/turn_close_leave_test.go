@@ -33,7 +33,7 @@ func newFamily(b *harness.System, name string, req api.TaskRequest) *parentAndCh
 	b.Open(api.CreateRequest{ID: f.child, Parent: f.parent})
 	req.ID, req.Close = "k", events.CloseTransfer
 	_, err := b.RegisterTask(b.Ctx, f.child, req)
-	harness.WantError(b.T, "register", err, nil)
+	runtest.WantError(b.T, "register", err, nil)
 	return f
 }
 
@@ -45,9 +45,9 @@ func (f *parentAndChild) closeWithoutTransfer() projector.Task {
 		ID: "close", Session: f.child, At: 1, Actor: events.Actor{Kind: events.ActorSystem},
 		Events: []events.Event{events.Of("", &events.TaskLeaving{Tasks: []events.TaskID{"k"}, To: f.parent}), events.Of("", &events.SessionClosed{})},
 	}, f.LastSeq(f.child))
-	harness.WantError(f.T, "close", err, nil)
+	runtest.WantError(f.T, "close", err, nil)
 	k, _ := f.StateOf(f.child).Task("k")
-	harness.Equal(f.T, "is to go to", k.Leaves, f.parent)
+	runtest.Equal(f.T, "is to go to", k.Leaves, f.parent)
 	return *k
 }
 
@@ -69,9 +69,9 @@ func (f *parentAndChild) awaitTransfer() {
 		k, ok := s.Task("k")
 		return ok && k.To == f.parent && s.Status == projector.StatusClosed
 	})
-	harness.Equal(f.T, "registrations at the parent", len(harness.Find[*events.TaskRegistered](f.System, f.parent)), 1)
-	harness.Equal(f.T, "transfers", len(harness.Find[*events.TaskTransferred](f.System, f.child)), 1)
-	harness.Equal(f.T, "places", f.listedIn(), 1)
+	runtest.Equal(f.T, "registrations at the parent", len(harness.Find[*events.TaskRegistered](f.System, f.parent)), 1)
+	runtest.Equal(f.T, "transfers", len(harness.Find[*events.TaskTransferred](f.System, f.child)), 1)
+	runtest.Equal(f.T, "places", f.listedIn(), 1)
 }
 
 // startCounter is a runner that counts the starts of each session's task.
@@ -124,7 +124,7 @@ func TestCloseKilledAnywhere(t *testing.T) {
 					if who == "runner" {
 						b.AwaitTask(f.parent, "k", events.TaskCompleted)
 						c.mu.Lock()
-						harness.Equal(t, "runs", c.runs[f.parent]+c.runs[f.child], 1)
+						runtest.Equal(t, "runs", c.runs[f.parent]+c.runs[f.child], 1)
 						c.mu.Unlock()
 					}
 				}
@@ -144,10 +144,10 @@ func (f *parentAndChild) cut(k int, work func(*parentAndChild, *session.Host) fu
 		}
 		return errors.Join(do(ctx), context.Cause(ctx)) // a close that was cut later is one all the same
 	})
-	harness.Equal(f.T, "places after the kill", f.listedIn(), 1)
+	runtest.Equal(f.T, "places after the kill", f.listedIn(), 1)
 	if f.StateOf(f.child).Status == projector.StatusOpen {
-		harness.Equal(f.T, "commits of the parent of an open session", f.LastSeq(f.parent), before)
-		harness.WantError(f.T, "close", f.OtherHost().CloseSession(f.Ctx, f.child, "over"), nil)
+		runtest.Equal(f.T, "commits of the parent of an open session", f.LastSeq(f.parent), before)
+		runtest.WantError(f.T, "close", f.OtherHost().CloseSession(f.Ctx, f.child, "over"), nil)
 	}
 	return finished
 }
@@ -168,7 +168,7 @@ func TestCloseRacesTurn(t *testing.T) {
 		before := b.LastSeq(f.parent)
 		b.StateOf(f.child)
 		_, err := other.State(b.Ctx, f.child)
-		harness.WantError(t, "the other's state", err, nil)
+		runtest.WantError(t, "the other's state", err, nil)
 		var closeErr, submitErr error
 		closes := func() { closeErr = other.CloseSession(b.Ctx, f.child, "over") }
 		submits := func() { _, submitErr = b.Submit(b.Ctx, f.child, harness.TurnRequest("t1", "t1")) }
@@ -189,20 +189,20 @@ func TestCloseRacesTurn(t *testing.T) {
 			closeWins = closeErr == nil
 		}
 		if closeWins {
-			harness.WantError(t, "the close", closeErr, nil)
-			harness.WantError(t, "the turn", submitErr, api.ErrClosed)
+			runtest.WantError(t, "the close", closeErr, nil)
+			runtest.WantError(t, "the turn", submitErr, api.ErrClosed)
 			if k, _ := b.StateOf(f.child).Task("k"); k.To != f.parent {
 				t.Fatalf("the task as the close returned: went to %q, want %q", k.To, f.parent) // no worker would transfer it
 			}
 			f.awaitTransfer()
 			continue
 		}
-		harness.WantError(t, "the close", closeErr, api.ErrTurnRunning)
-		harness.WantError(t, "the turn", submitErr, nil)
-		harness.Equal(t, "commits of the parent", b.LastSeq(f.parent), before)
-		harness.WantError(t, "close again", other.CloseSession(b.Ctx, f.child, "over"), api.ErrTurnRunning)
-		harness.Equal(t, "commits of the parent", b.LastSeq(f.parent), before)
-		harness.Equal(t, "is the child's", f.ListedTask(f.child, "k").ID, "k")
+		runtest.WantError(t, "the close", closeErr, api.ErrTurnRunning)
+		runtest.WantError(t, "the turn", submitErr, nil)
+		runtest.Equal(t, "commits of the parent", b.LastSeq(f.parent), before)
+		runtest.WantError(t, "close again", other.CloseSession(b.Ctx, f.child, "over"), api.ErrTurnRunning)
+		runtest.Equal(t, "commits of the parent", b.LastSeq(f.parent), before)
+		runtest.Equal(t, "is the child's", f.ListedTask(f.child, "k").ID, "k")
 	}
 }
 
@@ -214,16 +214,16 @@ func TestParentCannotBeRead(t *testing.T) {
 	f := newFamily(b, "a", api.TaskRequest{})
 	k := f.closeWithoutTransfer()
 	f.CommitUnchecked(f.parent, &events.TaskRegistered{Task: "k", Close: events.CloseTransfer, State: k.State, From: f.child, Created: k.CreatedAt})
-	harness.Equal(t, "places", f.listedIn(), 1)
+	runtest.Equal(t, "places", f.listedIn(), 1)
 	b.AppendJunk(f.parent)
 	_, err := b.OtherHost().Tasks(b.Ctx, f.child)
-	harness.WantError(t, "tasks", err, events.ErrMalformed)
+	runtest.WantError(t, "tasks", err, events.ErrMalformed)
 	startHastyNode(t, bustest.Open(t, b.Server), scripted.New(b.Model.Answer))
 	awaitDeadLetter(b, f.parent)
 	b.AwaitState(f.child, "its end", func(s *projector.State) bool { return !s.Tasks[0].Unfinished() })
 	rest := f.ListedTask(f.child, "k")
-	harness.Equal(t, "state", rest.State, events.TaskCancelled)
-	harness.Equal(t, "went to", rest.To, "")
+	runtest.Equal(t, "state", rest.State, events.TaskCancelled)
+	runtest.Equal(t, "went to", rest.To, "")
 }
 
 // TestParentDoesNotTake closes a session whose parent does not take its task, also where that is found by a worker, and
@@ -237,16 +237,16 @@ func TestParentDoesNotTake(t *testing.T) {
 			list[i] = events.Of("", &events.TaskRegistered{Task: events.TaskID(fmt.Sprintf("k%d", i)), From: "another", Created: 1})
 		}
 		_, err := f.Bus.Log().Append(f.Ctx, &events.Commit{ID: "full", Session: f.parent, At: 1, Actor: events.Actor{Kind: events.ActorSystem}, Events: list}, f.LastSeq(f.parent))
-		harness.WantError(f.T, "fill", err, nil)
+		runtest.WantError(f.T, "fill", err, nil)
 	}
 	removals := map[string]func(f *parentAndChild){
 		"full": full,
 		"closed": func(f *parentAndChild) {
-			harness.WantError(f.T, "close", f.CloseSession(f.Ctx, f.parent, "first"), nil)
+			runtest.WantError(f.T, "close", f.CloseSession(f.Ctx, f.parent, "first"), nil)
 		},
 		"erased": func(f *parentAndChild) {
 			_, err := f.Erase(f.Ctx, f.parent, "asked to")
-			harness.WantError(f.T, "erase", err, nil)
+			runtest.WantError(f.T, "erase", err, nil)
 		},
 		"its_id": func(f *parentAndChild) { register(f.System, f.parent, "k") },
 	}
@@ -271,17 +271,17 @@ func TestParentDoesNotTake(t *testing.T) {
 						b.StartTasks(bustest.Open(t, b.Server), nil)
 						b.StartWorker(bustest.Open(t, b.Server)) // it sweeps
 					} else {
-						harness.WantError(t, "close", b.CloseSession(b.Ctx, f.child, "over"), nil)
+						runtest.WantError(t, "close", b.CloseSession(b.Ctx, f.child, "over"), nil)
 					}
 					s := b.AwaitState(f.child, "its end", func(s *projector.State) bool { return s.Status == projector.StatusClosed && !s.Tasks[0].Unfinished() })
 					k := s.Tasks[0]
 					if copied && name == "closed" {
-						harness.Equal(t, "went to", k.To, f.parent)
+						runtest.Equal(t, "went to", k.To, f.parent)
 						b.AwaitTask(f.parent, "k", events.TaskCancelled)
 						return
 					}
-					harness.Equal(t, "state", k.State, events.TaskCancelled)
-					harness.Equal(t, "went to", k.To, "")
+					runtest.Equal(t, "state", k.State, events.TaskCancelled)
+					runtest.Equal(t, "went to", k.To, "")
 				})
 			}
 		}
@@ -298,10 +298,10 @@ func TestOpeningParentIsAwaited(t *testing.T) {
 	_, err := b.Bus.Log().Append(b.Ctx, &events.Commit{
 		ID: "o", Session: opening, At: 1, Actor: events.Actor{Kind: events.ActorSystem}, Events: []events.Event{events.Of("", &events.SessionOpened{Commits: 1})},
 	}, 0)
-	harness.WantError(t, "open", err, nil)
+	runtest.WantError(t, "open", err, nil)
 	k.Leaves = opening
 	runtest.WantError(t, "leave", b.Worker().Leave(b.Ctx, f.child, k), api.ErrOpening)
-	harness.Equal(t, "is owed", b.StateOf(f.child).Tasks[0].LeavePending(), true)
+	runtest.Equal(t, "is owed", b.StateOf(f.child).Tasks[0].LeavePending(), true)
 }
 
 // TestRunningTaskLeaves has the closing host die after its commit, while a node runs the task and has its wake.
@@ -321,5 +321,5 @@ func TestRunningTaskLeaves(t *testing.T) {
 	close(gate)
 	b.AwaitTask(f.parent, "k", events.TaskCompleted)
 	f.awaitTransfer()
-	harness.Equal(t, "runs that began besides", len(started), 0)
+	runtest.Equal(t, "runs that began besides", len(started), 0)
 }

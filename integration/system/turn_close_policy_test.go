@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
@@ -27,7 +28,7 @@ func TestCloseOfSessionWithTasks(t *testing.T) {
 		"keep":               {events.CloseKeep, nil, child, events.TaskCompleted, ""},
 		"cancel":             {events.CloseCancel, nil, child, events.TaskCancelled, ""},
 		"transfer":           {events.CloseTransfer, nil, parent, events.TaskCompleted, parent},
-		"transfer_to_no_one": {events.CloseTransfer, func(b *harness.System) { harness.WantError(b.T, "close", b.CloseSession(b.Ctx, parent, "first"), nil) }, child, events.TaskCancelled, ""},
+		"transfer_to_no_one": {events.CloseTransfer, func(b *harness.System) { runtest.WantError(b.T, "close", b.CloseSession(b.Ctx, parent, "first"), nil) }, child, events.TaskCancelled, ""},
 		"transfer_to_its_id": {events.CloseTransfer, func(b *harness.System) { register(b, parent, "k") }, child, events.TaskCancelled, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,13 +47,13 @@ func TestCloseOfSessionWithTasks(t *testing.T) {
 			b.Open(api.CreateRequest{ID: parent})
 			b.Open(api.CreateRequest{ID: child, Parent: parent})
 			_, err := b.RegisterTask(b.Ctx, child, api.TaskRequest{ID: "k", Runner: "stay", Close: c.policy})
-			harness.WantError(t, "register", err, nil)
+			runtest.WantError(t, "register", err, nil)
 			harness.Receive(b, "the task", started)
 			if c.before != nil {
 				c.before(b)
 			}
-			harness.WantError(t, "close", b.OtherHost().CloseSession(b.Ctx, child, "over"), nil)
-			harness.Equal(t, "status", b.StateOf(child).Status, projector.StatusClosed)
+			runtest.WantError(t, "close", b.OtherHost().CloseSession(b.Ctx, child, "over"), nil)
+			runtest.Equal(t, "status", b.StateOf(child).Status, projector.StatusClosed)
 			if c.end == events.TaskCancelled {
 				b.Wait("the task's context", stopped)
 			} else {
@@ -63,8 +64,8 @@ func TestCloseOfSessionWithTasks(t *testing.T) {
 				return ok && k.State == c.end
 			})
 			k, ok := b.StateOf(child).Task("k")
-			harness.Equal(t, "the session's record", ok, true)
-			harness.Equal(t, "went to", k.To, c.source)
+			runtest.Equal(t, "the session's record", ok, true)
+			runtest.Equal(t, "went to", k.To, c.source)
 		})
 	}
 }
@@ -73,7 +74,7 @@ func TestCloseOfSessionWithTasks(t *testing.T) {
 func register(b *harness.System, id events.SessionID, name events.TaskID) {
 	b.T.Helper()
 	_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: name})
-	harness.WantError(b.T, "register", err, nil)
+	runtest.WantError(b.T, "register", err, nil)
 }
 
 // TestExternalTaskEndsByItsProgram cancels a task that only its own program may end. The task has a stop request, and runs until
@@ -83,17 +84,17 @@ func TestExternalTaskEndsByItsProgram(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
 	_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: "k", Cancel: events.CancelExternal, Close: events.CloseCancel})
-	harness.WantError(t, "register", err, nil)
+	runtest.WantError(t, "register", err, nil)
 	list, err := b.OtherHost().Worker().RuntimeHost(id, nil, "").CancelTasksExcept(b.Ctx, id, nil)
-	harness.WantError(t, "cancel all", err, nil)
-	harness.Equal(t, "cancelled", len(list), 1)
-	harness.Equal(t, "state", list[0].State, events.TaskCancelling)
+	runtest.WantError(t, "cancel all", err, nil)
+	runtest.Equal(t, "cancelled", len(list), 1)
+	runtest.Equal(t, "state", list[0].State, events.TaskCancelling)
 	got, err := b.CancelTask(b.Ctx, id, "k")
-	harness.WantError(t, "cancel", err, nil)
-	harness.Equal(t, "state", got.State, events.TaskCancelling)
-	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
-	harness.Equal(t, "state in the closed session", b.ListedTask(id, "k").State, events.TaskCancelling)
+	runtest.WantError(t, "cancel", err, nil)
+	runtest.Equal(t, "state", got.State, events.TaskCancelling)
+	runtest.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
+	runtest.Equal(t, "state in the closed session", b.ListedTask(id, "k").State, events.TaskCancelling)
 	got, err = b.EndOwnTask(b.Ctx, id, "k", events.TaskCancelled, "stopped half way")
-	harness.WantError(t, "end", err, nil)
-	harness.Equal(t, "summary", got.Summary, "stopped half way")
+	runtest.WantError(t, "end", err, nil)
+	runtest.Equal(t, "summary", got.Summary, "stopped half way")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -56,7 +57,7 @@ func slow(b *harness.System, c *harness.CodeCounts) *gates {
 func live(b *harness.System, id events.SessionID) int {
 	b.T.Helper()
 	list, err := b.Tasks(b.Ctx, id)
-	harness.WantError(b.T, "tasks", err, nil)
+	runtest.WantError(b.T, "tasks", err, nil)
 	n := 0
 	for i := range list {
 		if list[i].Live() {
@@ -100,16 +101,16 @@ func TestCodeHandlesAcrossNodes(t *testing.T) {
 	close(g.of("b"))
 	b.AwaitTurn(id, "t2")
 	started := harness.Find[*events.TurnStarted](b, id)
-	harness.Equal(t, "on one node", started[0].Worker == started[1].Worker, false)
-	harness.Equal(t, "output", b.Outputs(id)[1], fmt.Sprintf("a %d a\n", 100001))
+	runtest.Equal(t, "on one node", started[0].Worker == started[1].Worker, false)
+	runtest.Equal(t, "output", b.Outputs(id)[1], fmt.Sprintf("a %d a\n", 100001))
 
 	kill()
 	b.AwaitTurn(other, "t1") // which the second node has taken over
 	b.RunTurn(id, "t3", harness.Text("and c"))
 	output := b.Outputs(id)[2]
-	harness.Equal(t, "output: "+output, strings.HasPrefix(output, "False abandoned: worker "), true)
+	runtest.Equal(t, "output: "+output, strings.HasPrefix(output, "False abandoned: worker "), true)
 	for _, gate := range []string{"a", "b", "c"} {
-		harness.Equal(t, "calls of "+gate, c.Count(gate), 1)
+		runtest.Equal(t, "calls of "+gate, c.Count(gate), 1)
 	}
 }
 
@@ -124,19 +125,19 @@ func TestCodeHandlesUnreferenced(t *testing.T) {
 	g := slow(b, c)
 	b.StartCodeNode(b.Bus)
 	id := b.Open(harness.CodeSession())
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndSwitched)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndSwitched)
 	b.AwaitState(id, "the others' end", func(*projector.State) bool { return live(b, id) == 1 })
 	close(g.of("b"))
-	harness.Equal(t, "end of the follow-on", b.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)
-	harness.Equal(t, "output", b.Outputs(id)[2], "b\n")
+	runtest.Equal(t, "end of the follow-on", b.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)
+	runtest.Equal(t, "output", b.Outputs(id)[2], "b\n")
 	list, err := b.Tasks(b.Ctx, id)
-	harness.WantError(t, "tasks", err, nil)
+	runtest.WantError(t, "tasks", err, nil)
 	states := map[events.TaskState]int{}
 	for i := range list {
 		states[list[i].State]++
 	}
-	harness.Equal(t, "cancelled", states[events.TaskCancelled], 2)
-	harness.Equal(t, "completed", states[events.TaskCompleted], 1)
+	runtest.Equal(t, "cancelled", states[events.TaskCancelled], 2)
+	runtest.Equal(t, "completed", states[events.TaskCompleted], 1)
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -151,15 +152,15 @@ func TestCodeHandleGone(t *testing.T) {
 	id := b.Open(harness.CodeSession())
 	b.RunTurn(id, "t1", harness.Text("go"))
 	list, err := b.Tasks(b.Ctx, id)
-	harness.WantError(t, "tasks", err, nil)
+	runtest.WantError(t, "tasks", err, nil)
 	removed := list[0].ID
-	harness.WantError(t, "unregister", b.UnregisterTask(b.Ctx, id, removed), nil)
-	harness.Equal(t, "end", b.RunTurn(id, "t2", harness.Text("on")).End, events.EndFinished)
+	runtest.WantError(t, "unregister", b.UnregisterTask(b.Ctx, id, removed), nil)
+	runtest.Equal(t, "end", b.RunTurn(id, "t2", harness.Text("on")).End, events.EndFinished)
 	outputs := b.Outputs(id)
-	harness.Equal(t, "names it: "+outputs[1], strings.HasPrefix(outputs[1], "[error] continue_as: ") && strings.Contains(outputs[1], string(removed)), true)
-	harness.Equal(t, "waiting for it", outputs[2], "there is no task "+string(removed)+", or its result was forgotten\n")
-	harness.Equal(t, "frames", len(b.StateOf(id).Frames), 1)
-	harness.Equal(t, "the other one lives", live(b, id), 1)
+	runtest.Equal(t, "names it: "+outputs[1], strings.HasPrefix(outputs[1], "[error] continue_as: ") && strings.Contains(outputs[1], string(removed)), true)
+	runtest.Equal(t, "waiting for it", outputs[2], "there is no task "+string(removed)+", or its result was forgotten\n")
+	runtest.Equal(t, "frames", len(b.StateOf(id).Frames), 1)
+	runtest.Equal(t, "the other one lives", live(b, id), 1)
 }
 
 // TestCodeSwitchLimit switches frames up to the limit. The switch beyond it changes and cancels nothing.
@@ -183,12 +184,12 @@ func TestCodeSwitchLimit(t *testing.T) {
 	id := b.Open(harness.CodeSession())
 	b.StartTurn(id, "t1", harness.Text("go"))
 	last := b.AwaitTurn(id, "t1-frame-16")
-	harness.Equal(t, "end", last.End, events.EndRuntimeError)
-	harness.Equal(t, "code", last.Issue.Code, "agent_frame_switch_limit")
-	harness.Equal(t, "frames", len(b.StateOf(id).Frames), 1+events.MaxSwitches)
-	harness.Equal(t, "live tasks", live(b, id), 1)
-	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("and")).End, events.EndFinished)
-	harness.Equal(t, "the variable: "+b.Outputs(id)[17], strings.HasPrefix(b.Outputs(id)[17], "<task tool-"), true)
+	runtest.Equal(t, "end", last.End, events.EndRuntimeError)
+	runtest.Equal(t, "code", last.Issue.Code, "agent_frame_switch_limit")
+	runtest.Equal(t, "frames", len(b.StateOf(id).Frames), 1+events.MaxSwitches)
+	runtest.Equal(t, "live tasks", live(b, id), 1)
+	runtest.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("and")).End, events.EndFinished)
+	runtest.Equal(t, "the variable: "+b.Outputs(id)[17], strings.HasPrefix(b.Outputs(id)[17], "<task tool-"), true)
 }
 
 // TestCodeHandlesRefused starts tools that need a feature which a started tool does not have.
@@ -208,12 +209,12 @@ func TestCodeHandlesRefused(t *testing.T) {
 		return r.Tools(b.Tools)
 	}))...)
 	id := b.Open(harness.CodeSession())
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	outputs := b.Outputs(id)
 	complains(t, outputs[0], "out of paper 1", "needs an approval, which a tool that was started cannot have", "a tool that was started cannot call tools", "result(ok=True, value=1)\n")
 	complains(t, outputs[1], "[error] line 2: wait(h)\nbroken failed: out of paper 2")
 	complains(t, outputs[2], "[error] ", "nobody")
-	harness.Equal(t, "calls of what was not approved", c.Count("once"), 0)
+	runtest.Equal(t, "calls of what was not approved", c.Count("once"), 0)
 }
 
 // TestCodeContinueAt fills the window. The turn continues in a new frame with every variable and every task, also
@@ -232,15 +233,15 @@ func TestCodeContinueAt(t *testing.T) {
 			req.Config.ContextWindow = 100
 			req.Options = map[string]string{"code": `{"continue_at_percent":50}`}
 			id := b.Open(req)
-			harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("What is it?")).End, events.EndSwitched)
-			harness.Equal(t, "live tasks", live(b, id), 1)
+			runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("What is it?")).End, events.EndSwitched)
+			runtest.Equal(t, "live tasks", live(b, id), 1)
 			close(g.of("g"))
-			harness.Equal(t, "end of the follow-on", b.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)
-			harness.Equal(t, "output", b.Outputs(id)[1], fmt.Sprintf("42 %d g\n", size))
+			runtest.Equal(t, "end of the follow-on", b.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)
+			runtest.Equal(t, "output", b.Outputs(id)[1], fmt.Sprintf("42 %d g\n", size))
 			prompt := b.Model.Prompt(2)
-			harness.Equal(t, "task", prompt[len(prompt)-1], "user Add one to x.")
-			harness.Equal(t, "what came before", strings.Contains(strings.Join(prompt, "\n"), "What is it?"), false)
-			harness.Equal(t, "variables of the frame", len(b.StateOf(id).Frames), 2)
+			runtest.Equal(t, "task", prompt[len(prompt)-1], "user Add one to x.")
+			runtest.Equal(t, "what came before", strings.Contains(strings.Join(prompt, "\n"), "What is it?"), false)
+			runtest.Equal(t, "variables of the frame", len(b.StateOf(id).Frames), 2)
 			harness.VerifyHistory(t, b.Bus, id)
 		})
 	}

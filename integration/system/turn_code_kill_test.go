@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -58,10 +59,10 @@ func TestCodeGatherKilled(t *testing.T) {
 	b.AwaitState(id, "three results", returned("t1/0/0/0", "t1/0/0/1", "t1/0/0/2"))
 	kill()
 	b.StartCodeNode(b.Bus)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "output", b.Outputs(id)[1], "2\n1 \nonce-1 \nNone out of paper 1\nagain-2 \nNone "+projector.LostText+"\n")
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "output", b.Outputs(id)[1], "2\n1 \nonce-1 \nNone out of paper 1\nagain-2 \nNone "+projector.LostText+"\n")
 	for name, want := range map[string]int{"add": 1, "once": 1, "broken": 1, "again": 2, "hang": 1} {
-		harness.Equal(t, "calls of "+name, c.Count(name), want)
+		runtest.Equal(t, "calls of "+name, c.Count(name), want)
 	}
 	harness.VerifyHistory(t, b.Bus, id)
 }
@@ -105,18 +106,18 @@ func TestCodeKilledAnywhere(t *testing.T) {
 		}
 		kill()
 		kill = b.StartCodeNode(bustest.Open(t, b.Server))
-		harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndSubmitted)
-		harness.Equal(t, "attempts", b.AwaitTurn(id, "t1").Attempts, 2)
+		runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndSubmitted)
+		runtest.Equal(t, "attempts", b.AwaitTurn(id, "t1").Attempts, 2)
 		kill()
 		// The second effect is the call that must not run twice: its fate is unknown.
-		harness.Equal(t, fmt.Sprintf("value after effect %d", n), b.Outcome(id, "t1").Value, fmt.Sprintf(`{"ok":%v,"sums":[1,2,3]}`, n != 2))
-		harness.Equal(t, "calls that must not run twice", c.Count(string(id)), 1)
+		runtest.Equal(t, fmt.Sprintf("value after effect %d", n), b.Outcome(id, "t1").Value, fmt.Sprintf(`{"ok":%v,"sums":[1,2,3]}`, n != 2))
+		runtest.Equal(t, "calls that must not run twice", c.Count(string(id)), 1)
 		times := map[events.EffectID]int{}
 		for _, p := range harness.Find[*events.ToolNestedReturned](b, id) {
 			times[p.Effect]++
-			harness.Equal(t, "results of "+string(p.Effect), times[p.Effect], 1)
+			runtest.Equal(t, "results of "+string(p.Effect), times[p.Effect], 1)
 		}
-		harness.Equal(t, "nested calls", len(times), 4)
+		runtest.Equal(t, "nested calls", len(times), 4)
 		harness.VerifyHistory(t, b.Bus, id)
 	}
 }
@@ -186,15 +187,15 @@ func TestCodeApprovalsGathered(t *testing.T) {
 	for i, request := range s.Turn().Asks {
 		kill()
 		kill = node()
-		harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: request.Effect, Granted: i == 0}), nil)
+		runtest.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: request.Effect, Granted: i == 0}), nil)
 	}
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	output := b.Outputs(id)[0]
-	harness.Equal(t, "calls", c.Count("once"), 1)
-	harness.Equal(t, "calls of the third", c.Count("slow"), 1)
-	harness.Equal(t, "not lost: "+output, strings.Contains(output, "value=\"slow-1\""), true)
-	harness.Equal(t, "granted: "+output, strings.Contains(output, "value=\"once-1\""), true)
-	harness.Equal(t, "denied: "+output, strings.Contains(output, "the call was not approved"), true)
+	runtest.Equal(t, "calls", c.Count("once"), 1)
+	runtest.Equal(t, "calls of the third", c.Count("slow"), 1)
+	runtest.Equal(t, "not lost: "+output, strings.Contains(output, "value=\"slow-1\""), true)
+	runtest.Equal(t, "granted: "+output, strings.Contains(output, "value=\"once-1\""), true)
+	runtest.Equal(t, "denied: "+output, strings.Contains(output, "the call was not approved"), true)
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -204,9 +205,9 @@ func TestCodeFork(t *testing.T) {
 	b, id, _ := harness.StartCode(t, harness.Program("x = 1"), harness.Reply(harness.Text("kept")), harness.Program("x = x + 1\nprint(x)"), harness.Reply(harness.Text("there")), harness.Program("print(x)"), harness.Reply(harness.Text("still there")))
 	b.RunTurn(id, "t1", harness.Text("go"))
 	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{})
-	harness.WantError(t, "fork", err, nil)
+	runtest.WantError(t, "fork", err, nil)
 	b.RunTurn(fork, "t1", harness.Text("go"))
-	harness.Equal(t, "in the fork", b.Outputs(fork)[0], "2\n")
+	runtest.Equal(t, "in the fork", b.Outputs(fork)[0], "2\n")
 	b.RunTurn(id, "t2", harness.Text("go"))
-	harness.Equal(t, "in the session", b.Outputs(id)[1], "1\n")
+	runtest.Equal(t, "in the session", b.Outputs(id)[1], "1\n")
 }

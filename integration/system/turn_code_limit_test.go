@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -23,7 +24,7 @@ func limited(b *harness.System, limits code.Limits) {
 		Builtins:  workers.Builtins(),
 		Factories: []plugin.Factory{code.Factory(code.Config{Limits: limits}), plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return b.Tools })},
 	})
-	harness.WantError(b.T, "plugins", err, nil)
+	runtest.WantError(b.T, "plugins", err, nil)
 	b.StartCodeNodeWith(workers.Config{Bus: b.Bus, Plugins: builder})
 }
 
@@ -40,9 +41,9 @@ func complains(t *testing.T, output string, want ...string) {
 func TestCodeTaskTooLarge(t *testing.T) {
 	t.Parallel()
 	b, id, _ := harness.StartCode(t, harness.Program("continue_as(\"x\" * 1000000)"), harness.Reply(harness.Text("so be it")))
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	complains(t, b.Outputs(id)[0], "continue_as: the task is too long")
-	harness.Equal(t, "frames", len(b.StateOf(id).Frames), 1)
+	runtest.Equal(t, "frames", len(b.StateOf(id).Frames), 1)
 }
 
 // TestSwitchTooLarge has a tool switch to a frame that no event could hold, and to one whose bodies fit in no
@@ -65,14 +66,14 @@ func TestSwitchTooLarge(t *testing.T) {
 	})
 	b.StartWorker(b.Bus)
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndSwitched)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndSwitched)
 	results := harness.Find[*events.ToolReturned](b, id)
-	harness.Equal(t, "outcome of the first", results[0].Results[0].Outcome, events.OutcomeFailure)
-	harness.Equal(t, "code of the first", results[0].Results[0].Code, "agent_frame_too_large")
-	harness.Equal(t, "end of the follow-on", b.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)
+	runtest.Equal(t, "outcome of the first", results[0].Results[0].Outcome, events.OutcomeFailure)
+	runtest.Equal(t, "code of the first", results[0].Results[0].Code, "agent_frame_too_large")
+	runtest.Equal(t, "end of the follow-on", b.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)
 	prompt := b.Model.Prompt(2)
-	harness.Equal(t, "messages", len(prompt), 11)
-	harness.Equal(t, "a seed", len(prompt[9]), len("user ")+100_000)
+	runtest.Equal(t, "messages", len(prompt), 11)
+	runtest.Equal(t, "a seed", len(prompt[9]), len("user ")+100_000)
 }
 
 // TestFailureTooLarge has a tool fail with more text than an event could hold, in every field.
@@ -85,10 +86,10 @@ func TestFailureTooLarge(t *testing.T) {
 	})
 	b.StartWorker(b.Bus)
 	id := b.Open(api.CreateRequest{})
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	result := harness.Find[*events.ToolReturned](b, id)[0].Results[0]
-	harness.Equal(t, "outcome", result.Outcome, events.OutcomeFailure)
-	harness.Equal(t, "size of the message", result.Blob.Size, int64(len("[failed] "))+300_000)
+	runtest.Equal(t, "outcome", result.Outcome, events.OutcomeFailure)
+	runtest.Equal(t, "size of the message", result.Blob.Size, int64(len("[failed] "))+300_000)
 }
 
 // TestCodeStateTooLarge has a program with more state than the limit: only its calls are recorded.
@@ -99,15 +100,15 @@ func TestCodeStateTooLarge(t *testing.T) {
 		harness.Program("continue_as(\"on\", {\"big\": \"x\" * 2000000})"),
 		harness.Program("print(a)\nb = \"y\" * 900000"), harness.Program("finish(len(b) + a)"))
 	r := b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "end", r.End, events.EndSubmitted)
-	harness.Equal(t, "value", b.Outcome(id, "t1").Value, "900001")
+	runtest.Equal(t, "end", r.End, events.EndSubmitted)
+	runtest.Equal(t, "value", b.Outcome(id, "t1").Value, "900001")
 	outputs := b.Outputs(id)
 	complains(t, outputs[1], "[error] with big the variables take more than 1048576 bytes", "as before this program")
 	complains(t, outputs[2], "[error] ", "the seed takes more than 1048576 bytes with big")
-	harness.Equal(t, "output", outputs[3], "1\n")
-	harness.Equal(t, "calls", c.Count("once"), 1)
-	harness.Equal(t, "frames", len(b.StateOf(id).Frames), 1)
-	harness.Equal(t, "saved states", len(harness.Find[*events.FrameStateSaved](b, id)), 2)
+	runtest.Equal(t, "output", outputs[3], "1\n")
+	runtest.Equal(t, "calls", c.Count("once"), 1)
+	runtest.Equal(t, "frames", len(b.StateOf(id).Frames), 1)
+	runtest.Equal(t, "saved states", len(harness.Find[*events.FrameStateSaved](b, id)), 2)
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -118,11 +119,11 @@ func TestCodeTimeLimit(t *testing.T) {
 	c := b.AddCodeTools()
 	limited(b, code.Limits{Timeout: 5 * time.Second, Steps: 1 << 60})
 	id := b.Open(harness.CodeSession())
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	outputs := b.Outputs(id)
 	complains(t, outputs[1], "once-1\n[error] the program ran longer than 5s")
-	harness.Equal(t, "variable", outputs[2], "1\n")
-	harness.Equal(t, "calls", c.Count("once"), 1)
+	runtest.Equal(t, "variable", outputs[2], "1\n")
+	runtest.Equal(t, "calls", c.Count("once"), 1)
 }
 
 // TestCodeCallLimits bounds the calls of one program.
@@ -133,13 +134,13 @@ func TestCodeCallLimits(t *testing.T) {
 	c := b.AddCodeTools()
 	limited(b, code.Limits{Calls: 3})
 	id := b.Open(harness.CodeSession())
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndSubmitted)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndSubmitted)
 	for _, output := range b.Outputs(id)[:3] {
 		complains(t, output, "called too many tools (limit 3)")
 	}
-	harness.Equal(t, "value", len(b.Outcome(id, "t1").Value), 300_002)
+	runtest.Equal(t, "value", len(b.Outcome(id, "t1").Value), 300_002)
 	b.AwaitState(id, "the started ones' end", idleTasks(b, id))
-	harness.Equal(t, "calls", c.Count("add"), 3+0+3)
+	runtest.Equal(t, "calls", c.Count("add"), 3+0+3)
 }
 
 // TestCodeDeepData passes values that nest too deeply, or contain themselves.
@@ -148,7 +149,7 @@ func TestCodeDeepData(t *testing.T) {
 	deep := "x = []\nfor i in range(1000): x = [x]\n"
 	b, id, _ := harness.StartCode(t, harness.Program(deep+"print(x)"), harness.Program(deep+"add(a=x)"), harness.Program(deep+"finish(x)"), harness.Program("x = {}\nx[\"x\"] = x\nfinish(x)"),
 		harness.Program("print("+strings.Repeat("(", 5000)), harness.Program("x = 1"+strings.Repeat(" + 1", 10000)+"\nprint(x)"), harness.Program("print(\"x\")"), harness.Reply(harness.Text("enough")))
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	for i, want := range []string{"[[[[", "nests deeper", "nests deeper", "cycle", "excessive nesting", "10001\n", "x\n"} {
 		complains(t, b.Outputs(id)[i], want)
 	}
@@ -161,11 +162,11 @@ func TestCodeMemoryLimit(t *testing.T) {
 	c := b.AddCodeTools()
 	limited(b, code.Limits{MemoryBytes: 16 << 20, Timeout: 10 * time.Minute})
 	id := b.Open(harness.CodeSession())
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	outputs := b.Outputs(id)
 	complains(t, outputs[1], "once-1\n[error] the program went beyond its memory limit (16777216 bytes)")
-	harness.Equal(t, "variable", outputs[2], "1\n")
-	harness.Equal(t, "calls", c.Count("once"), 1)
+	runtest.Equal(t, "variable", outputs[2], "1\n")
+	runtest.Equal(t, "calls", c.Count("once"), 1)
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -185,12 +186,12 @@ func TestCodeCancelled(t *testing.T) {
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "the start", started)
 	_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{})
-	harness.WantError(t, "cancel", err, nil)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
-	harness.Equal(t, "next", b.RunTurn(id, "t2", harness.Text("again")).End, events.EndFinished)
+	runtest.WantError(t, "cancel", err, nil)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+	runtest.Equal(t, "next", b.RunTurn(id, "t2", harness.Text("again")).End, events.EndFinished)
 	outputs := b.Outputs(id)
-	harness.Equal(t, "variable", outputs[len(outputs)-1], "1\n")
-	harness.Equal(t, "calls", c.Count("once"), 1)
+	runtest.Equal(t, "variable", outputs[len(outputs)-1], "1\n")
+	runtest.Equal(t, "calls", c.Count("once"), 1)
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -198,15 +199,15 @@ func TestCodeCancelled(t *testing.T) {
 func TestCodeRambling(t *testing.T) {
 	t.Parallel()
 	b, id, _ := harness.StartCode(t, harness.Hang(make(chan struct{}), harness.CodeBlock("print(1)"), harness.Text("And then it goes on.")), harness.Reply(harness.Text("done")))
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
-	harness.EqualLists(t, "messages", b.Messages(id)[3:], []string{"assistant done"})
-	harness.EqualLists(t, "output", b.Outputs(id), []string{"1\n"})
-	harness.Equal(t, "what is kept of the reply", len(harness.Find[*events.ModelReplied](b, id)[0].Parts), 1)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.EqualLists(t, "messages", b.Messages(id)[3:], []string{"assistant done"})
+	runtest.EqualLists(t, "output", b.Outputs(id), []string{"1\n"})
+	runtest.Equal(t, "what is kept of the reply", len(harness.Find[*events.ModelReplied](b, id)[0].Parts), 1)
 }
 
 // TestCodeUsage counts the cost of a reply with a program: its usage arrives after the block.
 func TestCodeUsage(t *testing.T) {
 	t.Parallel()
 	b, id, _ := harness.StartCode(t, harness.Program("print(1)"), harness.Program("print(2)"), harness.Reply(harness.Text("done")))
-	harness.Equal(t, "usage", b.RunTurn(id, "t1", harness.Text("go")).Usage, events.Usage{Input: 30, Output: 15})
+	runtest.Equal(t, "usage", b.RunTurn(id, "t1", harness.Text("go")).Usage, events.Usage{Input: 30, Output: 15})
 }

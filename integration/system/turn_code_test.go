@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -21,26 +22,26 @@ func TestSmokeCodeTurns(t *testing.T) {
 		harness.Program("def twice(n): return n * 2\nprint(twice(x))"), harness.Reply(harness.Text("It is 6.")),
 		harness.Program("finish({\"x\": twice(x)})"), harness.Reply(harness.Text("bye")),
 	)
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
-	harness.Equal(t, "outcome", b.Outcome(id, "t1"), api.TurnOutcome{Type: api.OutcomeAssistantMessage, Text: "It is 6."})
-	harness.Equal(t, "end of the next", b.RunTurn(id, "t2", harness.Text("again")).End, events.EndSubmitted)
-	harness.Equal(t, "outcome of the next", b.Outcome(id, "t2"), api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: `{"x":6}`})
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "outcome", b.Outcome(id, "t1"), api.TurnOutcome{Type: api.OutcomeAssistantMessage, Text: "It is 6."})
+	runtest.Equal(t, "end of the next", b.RunTurn(id, "t2", harness.Text("again")).End, events.EndSubmitted)
+	runtest.Equal(t, "outcome of the next", b.Outcome(id, "t2"), api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: `{"x":6}`})
 	b.RunTurn(id, "t3", harness.Text("and"))
-	harness.Equal(t, "calls", c.Count("add"), 1)
+	runtest.Equal(t, "calls", c.Count("add"), 1)
 	request := b.Model.Requests()[4]
-	harness.Equal(t, "tools in the request", len(request.Tools), 0)
+	runtest.Equal(t, "tools in the request", len(request.Tools), 0)
 	lines := b.Model.Prompt(4)
 	for _, want := range []string{"## Programs", "add(a: int, b: int = None)\n    Adds numbers.", "\nonce()"} {
-		harness.Equal(t, "system has "+want, strings.Contains(lines[0], want), true)
+		runtest.Equal(t, "system has "+want, strings.Contains(lines[0], want), true)
 	}
-	harness.EqualLists(t, "prompt", lines[1:], []string{
+	runtest.EqualLists(t, "prompt", lines[1:], []string{
 		"user go", "assistant Let me see.\n\n```python\nx = add(a=1, b=2)\nprint(x)\n```", "user [output]\n3\n",
 		"assistant ```starlark\ndef twice(n): return n * 2\nprint(twice(x))\n```", "user [output]\n6\n", "assistant It is 6.",
 		"user again", "assistant ```starlark\nfinish({\"x\": twice(x)})\n```", "user [output]\n{\"x\":6}", "user and",
 	})
 	calls := harness.Find[*events.ToolNestedReturned](b, id)
-	harness.Equal(t, "nested results", len(calls), 1)
-	harness.Equal(t, "nested effect", calls[0].Effect, "t1/0/0/0")
+	runtest.Equal(t, "nested results", len(calls), 1)
+	runtest.Equal(t, "nested effect", calls[0].Effect, "t1/0/0/0")
 }
 
 func TestSmokeCodeGather(t *testing.T) {
@@ -60,7 +61,7 @@ func TestSmokeCodeGather(t *testing.T) {
 	b.StartCodeNode(b.Bus)
 	id := b.Open(harness.CodeSession())
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.EqualLists(t, "output", b.Outputs(id), []string{"[result(ok=True, value=10), result(ok=True, value=20), result(ok=False, error=\"out of paper 1\")]\n"})
+	runtest.EqualLists(t, "output", b.Outputs(id), []string{"[result(ok=True, value=10), result(ok=True, value=20), result(ok=False, error=\"out of paper 1\")]\n"})
 }
 
 func TestCodeFinishSchema(t *testing.T) {
@@ -70,14 +71,14 @@ func TestCodeFinishSchema(t *testing.T) {
 		Parts:   []events.Part{harness.Text("go")},
 		Options: []byte(`{"termination":"finish_required","finish_schema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}`),
 	}})
-	harness.WantError(t, "submit", err, nil)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndSubmitted)
-	harness.Equal(t, "value", b.Outcome(id, "t1").Value, `{"n":1}`)
+	runtest.WantError(t, "submit", err, nil)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndSubmitted)
+	runtest.Equal(t, "value", b.Outcome(id, "t1").Value, `{"n":1}`)
 	outputs := b.Outputs(id)
-	harness.Equal(t, "complaint", strings.Contains(outputs[0], "not what was asked for"), true)
+	runtest.Equal(t, "complaint", strings.Contains(outputs[0], "not what was asked for"), true)
 	correction := b.Model.Prompt(1)
-	harness.Equal(t, "correction", strings.Contains(correction[len(correction)-1], "no code block"), true)
-	harness.Equal(t, "schema in the prompt", strings.Contains(correction[0], "must fit this JSON schema"), true)
+	runtest.Equal(t, "correction", strings.Contains(correction[len(correction)-1], "no code block"), true)
+	runtest.Equal(t, "schema in the prompt", strings.Contains(correction[0], "must fit this JSON schema"), true)
 }
 
 // TestCodeFinishSchemaBomb requests values by schemas whose check would never end. The turn is refused, or ends,
@@ -95,16 +96,16 @@ func TestCodeFinishSchemaBomb(t *testing.T) {
 		}})
 		if err == nil {
 			got := b.AwaitTurn(id, name)
-			harness.Equal(t, bomb, got.End, events.EndInvalidInput)
-			harness.Equal(t, "the reason names the field", strings.Contains(got.Issue.Message, "finish_schema"), true)
+			runtest.Equal(t, bomb, got.End, events.EndInvalidInput)
+			runtest.Equal(t, "the reason names the field", strings.Contains(got.Issue.Message, "finish_schema"), true)
 		}
 	}
-	harness.Equal(t, "model calls", len(harness.Find[*events.ModelReplied](b, id)), 0)
+	runtest.Equal(t, "model calls", len(harness.Find[*events.ModelReplied](b, id)), 0)
 	_, err := b.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{
 		Parts: []events.Part{harness.Text("go")}, Options: []byte(`{"termination":"finish_required","finish_schema":{"type":"object"}}`),
 	}})
-	harness.WantError(t, "submit", err, nil)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndSubmitted)
+	runtest.WantError(t, "submit", err, nil)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndSubmitted)
 }
 
 func TestCodeFinishRequired(t *testing.T) {
@@ -114,10 +115,10 @@ func TestCodeFinishRequired(t *testing.T) {
 	req.Options = map[string]string{"code": `{"termination":"finish_required"}`}
 	b, _, _ := harness.StartCode(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("```starlark\nprint(1)\n")), harness.Reply(harness.Text("three")))
 	id := b.Open(req)
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndMaxTurns)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndMaxTurns)
 	last := b.Model.Prompt(2)
-	harness.Equal(t, "an open block", strings.Contains(last[len(last)-1], "is not closed"), true)
-	harness.Equal(t, "options", string(b.StateOf(id).Frame().Options), `{"termination":"finish_required"}`)
+	runtest.Equal(t, "an open block", strings.Contains(last[len(last)-1], "is not closed"), true)
+	runtest.Equal(t, "options", string(b.StateOf(id).Frame().Options), `{"termination":"finish_required"}`)
 }
 
 func TestCodeHostile(t *testing.T) {
@@ -125,13 +126,13 @@ func TestCodeHostile(t *testing.T) {
 	b, id, _ := harness.StartCode(t, harness.Program("while True:\n    pass"), harness.Program("for i in range(100000):\n    print(\"spam\" * 20)"),
 		harness.Program("s = [0] * (1 << 29)"), harness.Program("def f(n): return f(n)\nf(1)"), harness.Program("nothing(here"), harness.Program("fail(\"mine\")"),
 		harness.Reply(harness.Text("enough")))
-	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	for i, want := range []string{"did too much work", "bytes cut", "memory limit", "recursion is off", "want ')'", "mine"} {
 		if got := b.Outputs(id)[i]; !strings.Contains(got, want) || len(got) > 20<<10 {
 			t.Errorf("output %d: got %d bytes, %.200q, want %q in it", i, len(got), got, want)
 		}
 	}
-	harness.Equal(t, "outcome", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Outcome, events.OutcomeFailure)
+	runtest.Equal(t, "outcome", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Outcome, events.OutcomeFailure)
 }
 
 func TestCodeMessages(t *testing.T) {
@@ -154,7 +155,7 @@ func TestCodeMessages(t *testing.T) {
 			}
 		}
 	})
-	harness.EqualLists(t, "messages", messages, []string{"message:looking", "progress:found"})
+	runtest.EqualLists(t, "messages", messages, []string{"message:looking", "progress:found"})
 }
 
 // TestCodeApproval has a call inside a program that waits for an approval.
@@ -175,12 +176,12 @@ func TestCodeApproval(t *testing.T) {
 	id := b.Open(harness.CodeSession())
 	b.StartTurn(id, "t1", harness.Text("go"))
 	state := b.AwaitState(id, "question", harness.HasAsk)
-	harness.Equal(t, "calls before the answer", c.Count("once"), 0)
+	runtest.Equal(t, "calls before the answer", c.Count("once"), 0)
 	effect := state.Turn().Asks[0].Effect
-	harness.Equal(t, "effect", effect, "t1/0/0/1")
-	harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: effect, Granted: true}), nil)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.EqualLists(t, "output", b.Outputs(id), []string{"1 once-1 2\n"})
-	harness.Equal(t, "calls", c.Count("once"), 1)
-	harness.Equal(t, "calls that were answered before", c.Count("add"), 2)
+	runtest.Equal(t, "effect", effect, "t1/0/0/1")
+	runtest.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: effect, Granted: true}), nil)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.EqualLists(t, "output", b.Outputs(id), []string{"1 once-1 2\n"})
+	runtest.Equal(t, "calls", c.Count("once"), 1)
+	runtest.Equal(t, "calls that were answered before", c.Count("add"), 2)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -56,12 +57,12 @@ func turnServes(b *harness.System, on *bus.Bus, list ...namedProvider) (kill fun
 		providers[p.id] = p
 	}
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}})
-	harness.WantError(b.T, "plugins", err, nil)
+	runtest.WantError(b.T, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
 		Bus: on, Providers: providers, Plugins: builder, Logger: zaptest.NewLogger(b.T),
 		ModelRetry: workers.ModelRetry{Attempts: 2, Base: time.Millisecond, Max: 2 * time.Millisecond},
 	})
-	harness.WantError(b.T, "node", err, nil)
+	runtest.WantError(b.T, "node", err, nil)
 	return b.Launch(n)
 }
 
@@ -79,21 +80,21 @@ func TestSmokeFallback(t *testing.T) {
 			w.Configure(id, withFallbacks)
 			for range 2 { // the next turn begins with the first model again
 				turn := w.Run(id, events.TurnInput{Parts: []events.Part{harness.Text("hello")}})
-				harness.Equal(t, "text", turn.Output.SafeText, "backup")
+				runtest.Equal(t, "text", turn.Output.SafeText, "backup")
 			}
 			var models []string
 			for _, p := range harness.Find[*events.ModelFailed](b, id) {
 				models = append(models, p.Provider+"/"+p.Model+" "+p.Error+" "+p.Code)
 			}
 			failed := []string{"main/m1 server no", "gone/m2 invalid_request provider_unavailable"}
-			harness.EqualLists(t, "failed", models, append(failed, failed...))
-			harness.DeepEqual(t, "asked next", harness.Find[*events.ModelFailed](b, id)[0].Fallback, events.FallbackTo{Place: 1, Provider: "gone", Model: "m2"})
-			harness.DeepEqual(t, "and then", harness.Find[*events.ModelFailed](b, id)[1].Fallback, events.FallbackTo{Place: 2, Provider: "backup", Model: "m3"})
+			runtest.EqualLists(t, "failed", models, append(failed, failed...))
+			runtest.DeepEqual(t, "asked next", harness.Find[*events.ModelFailed](b, id)[0].Fallback, events.FallbackTo{Place: 1, Provider: "gone", Model: "m2"})
+			runtest.DeepEqual(t, "and then", harness.Find[*events.ModelFailed](b, id)[1].Fallback, events.FallbackTo{Place: 2, Provider: "backup", Model: "m3"})
 			for _, p := range harness.Find[*events.ModelReplied](b, id) {
-				harness.Equal(t, "answered", p.Provider+"/"+p.Model, "backup/m3")
+				runtest.Equal(t, "answered", p.Provider+"/"+p.Model, "backup/m3")
 			}
-			harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("turn", "m1", 12, 4), harness.LedgerRow("turn", "m3", 20, 10)}) // two tries of each of two turns
-			harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant backup", "user hello", "assistant backup"})
+			runtest.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("turn", "m1", 12, 4), harness.LedgerRow("turn", "m3", 20, 10)}) // two tries of each of two turns
+			runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant backup", "user hello", "assistant backup"})
 			b.Verify(id)
 		})
 	}
@@ -108,10 +109,10 @@ func TestFallbackStream(t *testing.T) {
 	turnServes(b, bustest.Open(t, b.Server), down("main", llm.KindTransport, func() { harness.Receive(b, "half to be shown", shown) }), up("backup"))
 	id := b.Open(api.CreateRequest{Config: withFallbacks})
 	_, list, err := b.StartTurnStream(b.Ctx, id, api.Ask("hello"))
-	harness.WantError(t, "stream", err, nil)
+	runtest.WantError(t, "stream", err, nil)
 	now, requests := "", 0
 	for a, err := range api.Activities(list) {
-		harness.WantError(t, "activity", err, nil)
+		runtest.WantError(t, "activity", err, nil)
 		switch a.Type { //nolint:exhaustive // the others are not about text
 		case api.ActivityProse:
 			if now += a.Event.Content; a.Event.Content == "half" {
@@ -123,8 +124,8 @@ func TestFallbackStream(t *testing.T) {
 			requests++
 		}
 	}
-	harness.Equal(t, "text that stays", now, "backup")
-	harness.Equal(t, "models asked", requests, 3)
+	runtest.Equal(t, "text that stays", now, "backup")
+	runtest.Equal(t, "models asked", requests, 3)
 }
 
 // TestFallbackTakeover kills a node during the call of the fallback. The node that takes over has no other
@@ -144,10 +145,10 @@ func TestFallbackTakeover(t *testing.T) {
 	harness.Receive(b, "the fallback's call", requested)
 	kill()
 	turnServes(b, bustest.Open(t, b.Server), up("backup"))
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "failed", len(harness.Find[*events.ModelFailed](b, id)), 2)
-	harness.Equal(t, "starts", len(harness.Find[*events.TurnStarted](b, id)), 2)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant backup"})
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "failed", len(harness.Find[*events.ModelFailed](b, id)), 2)
+	runtest.Equal(t, "starts", len(harness.Find[*events.TurnStarted](b, id)), 2)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant backup"})
 	b.Verify(id)
 }
 
@@ -164,7 +165,7 @@ func TestFallbackNot(t *testing.T) {
 	for _, kind := range []llm.ErrorKind{llm.KindRequest, llm.KindAuth, llm.KindOverflow} {
 		kinds <- kind
 		turn := b.RunTurn(id, events.TurnID(kind), harness.Text("hello"))
-		harness.Equal(t, string(kind), turn.End, events.EndProviderError)
+		runtest.Equal(t, string(kind), turn.End, events.EndProviderError)
 	}
 	b.Verify(id)
 }

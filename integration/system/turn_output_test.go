@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/code"
@@ -32,19 +33,19 @@ func TestOutputForm(t *testing.T) {
 			before := len(e.sent())
 			id := w.Create(events.Config{})
 			at := w.Run(id, cityTurn())
-			harness.Equal(t, "at once", at.Outcome, api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: good})
+			runtest.Equal(t, "at once", at.Outcome, api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: good})
 			repaired := w.Run(id, cityTurn())
-			harness.Equal(t, "repaired", repaired.Outcome, api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: good})
+			runtest.Equal(t, "repaired", repaired.Outcome, api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: good})
 			broken := w.Run(id, cityTurn())
-			harness.Equal(t, "broken", broken.Outcome, api.TurnOutcome{Type: api.OutcomeStopped, Reason: events.EndProviderError})
+			runtest.Equal(t, "broken", broken.Outcome, api.TurnOutcome{Type: api.OutcomeStopped, Reason: events.EndProviderError})
 			if len(broken.Errors) != 1 || broken.Errors[0].Code != "invalid_output" || broken.Errors[0].UserMessage != "the model's reply is no JSON, also after it was asked to repair it" {
 				t.Errorf("broken: got %+v, want what was wrong", broken.Errors)
 			}
 			plain := w.Run(id, events.TurnInput{Parts: []events.Part{harness.Text("hi")}})
-			harness.Equal(t, "without a form", plain.Outcome, api.TurnOutcome{Type: api.OutcomeAssistantMessage, Text: "any"})
+			runtest.Equal(t, "without a form", plain.Outcome, api.TurnOutcome{Type: api.OutcomeAssistantMessage, Text: "any"})
 
 			sent := e.sent()[before:]
-			harness.Equal(t, "requests", len(sent), 6)
+			runtest.Equal(t, "requests", len(sent), 6)
 			for i, body := range sent[:5] {
 				format, _ := body["response_format"].(object)
 				schema, _ := format["json_schema"].(object)
@@ -52,7 +53,7 @@ func TestOutputForm(t *testing.T) {
 					t.Errorf("request %d: got response_format %v", i, format)
 				}
 			}
-			harness.DeepEqual(t, "format without a form", sent[5]["response_format"], nil)
+			runtest.DeepEqual(t, "format without a form", sent[5]["response_format"], nil)
 			for i, want := range map[int]string{2: "is no JSON", 4: "does not match the schema"} {
 				if users := textsOf(sent[i], "user"); !strings.Contains(users[len(users)-1], want) {
 					t.Errorf("request %d: got %q, want the model told that its reply %s", i, users, want)
@@ -62,7 +63,7 @@ func TestOutputForm(t *testing.T) {
 			for _, r := range harness.Find[*events.ModelReplied](b, id) {
 				faults = append(faults, strings.SplitN(r.Fault, ":", 2)[0])
 			}
-			harness.EqualLists(t, "recorded faults", faults, []string{"", "is no JSON", "", "does not match the schema", "is no JSON", ""})
+			runtest.EqualLists(t, "recorded faults", faults, []string{"", "is no JSON", "", "does not match the schema", "is no JSON", ""})
 			b.Verify(id)
 		})
 	}
@@ -98,5 +99,5 @@ func TestOutputFormRefused(t *testing.T) {
 		}
 	}
 	_, err := b.Submit(b.Ctx, id, api.TurnRequest{Input: cityTurn(), WhenBusy: api.WhenBusyInject})
-	harness.WantError(t, "inject", err, events.ErrInvalid)
+	runtest.WantError(t, "inject", err, events.ErrInvalid)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -45,7 +46,7 @@ func TestPolicyKilledAnywhere(t *testing.T) {
 						cut.StartWorker(bustest.Open(t, cut.Server))
 					}
 					for _, cut := range all {
-						harness.WantError(t, "after the kill", cut.course(cut.Ctx), nil)
+						runtest.WantError(t, "after the kill", cut.course(cut.Ctx), nil)
 						cut.check()
 					}
 				})
@@ -134,7 +135,7 @@ func awaitUntil(ctx context.Context, b *harness.System, id events.SessionID, ok 
 // check compares the outcome with that of a run without a kill.
 func (c *cutTurn) check() {
 	c.T.Helper()
-	harness.Equal(c.T, "requests", requests(c.System, c.id, "t2"), 1)
+	runtest.Equal(c.T, "requests", requests(c.System, c.id, "t2"), 1)
 	ends := make(map[events.TurnID][]string)
 	for _, line := range turnLines(c.System, c.id) {
 		if kind, rest, _ := strings.Cut(line, " "); kind == "completed" || kind == "diverted" {
@@ -143,22 +144,22 @@ func (c *cutTurn) check() {
 		}
 	}
 	for _, turn := range []events.TurnID{"t1", "t2"} {
-		harness.Equal(c.T, "ends of "+string(turn), len(ends[turn]), 1)
+		runtest.Equal(c.T, "ends of "+string(turn), len(ends[turn]), 1)
 		line := fmt.Sprintf("completed %s %s", turn, ends[turn])
 		for _, want := range strings.Split(c.want.history, "|") {
 			if strings.HasPrefix(want, "completed "+string(turn)) || strings.HasPrefix(want, "diverted "+string(turn)) {
 				line = want
 			}
 		}
-		harness.Equal(c.T, "end of "+string(turn), strings.HasSuffix(line, string(turn)+" "+ends[turn][0]), true)
+		runtest.Equal(c.T, "end of "+string(turn), strings.HasSuffix(line, string(turn)+" "+ends[turn][0]), true)
 	}
 	messages := []string{"user t0", "assistant t0/0/model"}
-	harness.EqualLists(c.T, "messages", c.Messages(c.id), append(slices.Clone(messages), strings.Split(c.want.messages, "|")...))
+	runtest.EqualLists(c.T, "messages", c.Messages(c.id), append(slices.Clone(messages), strings.Split(c.want.messages, "|")...))
 	harness.VerifyHistory(c.T, c.Bus, c.id)
 	if c.want.busy == api.WhenBusyBranch {
 		branch := session.BranchOf(c.id, "t2")
-		harness.EqualLists(c.T, "messages of the branch", c.Messages(branch), append(messages, "user t2", "assistant t2/0/model"))
-		harness.Equal(c.T, "requests in the branch", requests(c.System, branch, "t2"), 1)
+		runtest.EqualLists(c.T, "messages of the branch", c.Messages(branch), append(messages, "user t2", "assistant t2/0/model"))
+		runtest.Equal(c.T, "requests in the branch", requests(c.System, branch, "t2"), 1)
 		harness.VerifyHistory(c.T, c.Bus, branch)
 	}
 }
@@ -191,23 +192,23 @@ func TestBranchKilledAnywhere(t *testing.T) {
 		for _, h := range hosts {
 			wait.Go(func() {
 				got, err := h.Worker().ContinueInBranch(b.Ctx, id, q)
-				harness.WantError(t, "branch", err, nil)
-				harness.Equal(t, "its id", got, branch)
+				runtest.WantError(t, "branch", err, nil)
+				runtest.Equal(t, "its id", got, branch)
 			})
 		}
 		wait.Wait()
 		s := b.StateOf(branch)
-		harness.Equal(t, "status", s.Status, projector.StatusOpen)
+		runtest.Equal(t, "status", s.Status, projector.StatusOpen)
 		path, err := s.Path()
-		harness.WantError(t, "path", err, nil)
-		harness.Equal(t, "nodes", s.Nodes, 302)
-		harness.Equal(t, "leaf", path[len(path)-1].ID, "n299")
-		harness.Equal(t, "turns that wait", len(s.Queue), 1)
-		harness.Equal(t, "input", s.Queue[0].Input.Parts[0].Text, "on")
+		runtest.WantError(t, "path", err, nil)
+		runtest.Equal(t, "nodes", s.Nodes, 302)
+		runtest.Equal(t, "leaf", path[len(path)-1].ID, "n299")
+		runtest.Equal(t, "turns that wait", len(s.Queue), 1)
+		runtest.Equal(t, "input", s.Queue[0].Input.Parts[0].Text, "on")
 		harness.VerifyHistory(t, b.Bus, branch)
 	}
 	_, err := b.Create(b.Ctx, api.CreateRequest{ID: session.BranchOf(id, "taken")})
-	harness.WantError(t, "create", err, nil)
+	runtest.WantError(t, "create", err, nil)
 	_, err = b.Worker().ContinueInBranch(b.Ctx, id, projector.QueuedTurn{ID: "taken", Behind: "t1"})
-	harness.WantError(t, "a session of that id which is another's", err, api.ErrExists)
+	runtest.WantError(t, "a session of that id which is another's", err, api.ErrExists)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -92,7 +93,7 @@ func (k *blockingModel) strands(b *harness.System, id events.SessionID) {
 			events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "dead"}),
 		},
 	}, last)
-	harness.WantError(b.T, "append", err, nil)
+	runtest.WantError(b.T, "append", err, nil)
 }
 
 // frees lets t1 end.
@@ -102,7 +103,7 @@ func (k *blockingModel) frees(b *harness.System, id events.SessionID) {
 		close(k.goOn)
 		return
 	}
-	harness.WantError(b.T, "resolve", b.ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "done"}), nil)
+	runtest.WantError(b.T, "resolve", b.ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "done"}), nil)
 }
 
 // turnLines lists what a history has of turns, without t0.
@@ -163,7 +164,7 @@ func TestPolicies(t *testing.T) {
 					}
 					seen := len(turnLines(b, id))
 					_, err := b.Submit(b.Ctx, id, harness.TurnWhenBusy("t2", c.busy))
-					harness.WantError(t, "submit", err, nil)
+					runtest.WantError(t, "submit", err, nil)
 					b.AwaitState(id, "t2 in the history", func(s *projector.State) bool { return hasTurn(b, s, "t2") })
 					if free {
 						k.frees(b, id)
@@ -180,7 +181,7 @@ func TestPolicies(t *testing.T) {
 func hasTurn(b *harness.System, s *projector.State, id events.TurnID) bool {
 	b.T.Helper()
 	record, err := s.Record(id)
-	harness.WantError(b.T, "record", err, nil)
+	runtest.WantError(b.T, "record", err, nil)
 	known := record != nil || s.Turn() != nil && s.Turn().ID == id
 	for _, q := range s.Queue {
 		known = known || q.ID == id && q.Busy != events.BusyBranch
@@ -191,33 +192,33 @@ func hasTurn(b *harness.System, s *projector.State, id events.TurnID) bool {
 // check compares the session, and the responses that clients have of t2, with the case.
 func (c *policyCase) check(b *harness.System, id events.SessionID, seen int) {
 	b.T.Helper()
-	harness.EqualLists(b.T, "history", turnLines(b, id)[seen:], strings.Split(c.history, "|"))
+	runtest.EqualLists(b.T, "history", turnLines(b, id)[seen:], strings.Split(c.history, "|"))
 	messages := []string{"user t0", "assistant t0/0/model"}
-	harness.EqualLists(b.T, "messages", b.Messages(id), append(slices.Clone(messages), strings.Split(c.messages, "|")...))
+	runtest.EqualLists(b.T, "messages", b.Messages(id), append(slices.Clone(messages), strings.Split(c.messages, "|")...))
 	for name, h := range map[string]*session.Host{"same": b.Host, "other": b.OtherHost()} {
 		got, err := h.Run(b.Ctx, id, harness.TurnWhenBusy("t2", c.busy)) // a retry attaches, whatever its policy
 		switch {
 		case strings.Contains(c.history, "diverted t2 rejected"):
-			harness.Equal(b.T, "end on the "+name+" host", got.End, events.EndRejected)
-			harness.WantError(b.T, "rejected", err, api.ErrTurnRunning)
+			runtest.Equal(b.T, "end on the "+name+" host", got.End, events.EndRejected)
+			runtest.WantError(b.T, "rejected", err, api.ErrTurnRunning)
 			var rejected *api.TurnRejectedError
-			harness.Equal(b.T, "because of", errors.As(err, &rejected) && rejected.Turn == "t2" && rejected.By == "t1", true)
+			runtest.Equal(b.T, "because of", errors.As(err, &rejected) && rejected.Turn == "t2" && rejected.By == "t1", true)
 		case strings.Contains(c.history, "diverted t2 injected"):
-			harness.WantError(b.T, "injected", err, nil)
-			harness.Equal(b.T, "end on the "+name+" host", got.End, events.EndInjected)
-			harness.Equal(b.T, "taken in by", got.By, "t1")
+			runtest.WantError(b.T, "injected", err, nil)
+			runtest.Equal(b.T, "end on the "+name+" host", got.End, events.EndInjected)
+			runtest.Equal(b.T, "taken in by", got.By, "t1")
 		case strings.Contains(c.history, "diverted t2 branched"):
-			harness.WantError(b.T, "branched", err, nil)
-			harness.Equal(b.T, "end on the "+name+" host", got.End, events.EndBranched)
-			harness.Equal(b.T, "branch", got.Session, session.BranchOf(id, "t2"))
+			runtest.WantError(b.T, "branched", err, nil)
+			runtest.Equal(b.T, "end on the "+name+" host", got.End, events.EndBranched)
+			runtest.Equal(b.T, "branch", got.Session, session.BranchOf(id, "t2"))
 			c.branch(b, h, id, got.Session)
 		default:
-			harness.WantError(b.T, "ran", err, nil)
-			harness.Equal(b.T, "end on the "+name+" host", got.End, events.EndFinished)
-			harness.Equal(b.T, "text", got.Text, "t2/0/model")
+			runtest.WantError(b.T, "ran", err, nil)
+			runtest.Equal(b.T, "end on the "+name+" host", got.End, events.EndFinished)
+			runtest.Equal(b.T, "text", got.Text, "t2/0/model")
 		}
 		_, err = h.Run(b.Ctx, id, harness.TurnRequest("t2", "something else"))
-		harness.WantError(b.T, "the same id with other input", err, api.ErrDifferent)
+		runtest.WantError(b.T, "the same id with other input", err, api.ErrDifferent)
 	}
 	harness.VerifyHistory(b.T, b.Bus, id)
 }
@@ -226,14 +227,14 @@ func (c *policyCase) check(b *harness.System, id events.SessionID, seen int) {
 func (c *policyCase) branch(b *harness.System, h *session.Host, id, branch events.SessionID) {
 	b.T.Helper()
 	got, err := h.Await(b.Ctx, branch, "t2")
-	harness.WantError(b.T, "await in the branch", err, nil)
-	harness.Equal(b.T, "text", got.Text, "t2/0/model")
-	harness.EqualLists(b.T, "messages of the branch", b.Messages(branch), []string{"user t0", "assistant t0/0/model", "user t2", "assistant t2/0/model"})
-	harness.EqualLists(b.T, "history of the branch", turnLines(b, branch), []string{"requested t2", "started t2 1", "completed t2 finished"})
+	runtest.WantError(b.T, "await in the branch", err, nil)
+	runtest.Equal(b.T, "text", got.Text, "t2/0/model")
+	runtest.EqualLists(b.T, "messages of the branch", b.Messages(branch), []string{"user t0", "assistant t0/0/model", "user t2", "assistant t2/0/model"})
+	runtest.EqualLists(b.T, "history of the branch", turnLines(b, branch), []string{"requested t2", "started t2 1", "completed t2 finished"})
 	s := b.StateOf(branch)
-	harness.Equal(b.T, "forked from", s.Forked.Session, id)
-	harness.Equal(b.T, "label", s.Labels["of"], "talk")
-	harness.Equal(b.T, "options", s.Options["memory"], `{"n":1}`)
+	runtest.Equal(b.T, "forked from", s.Forked.Session, id)
+	runtest.Equal(b.T, "label", s.Labels["of"], "talk")
+	runtest.Equal(b.T, "options", s.Options["memory"], `{"n":1}`)
 	harness.VerifyHistory(b.T, b.Bus, branch)
 }
 
@@ -257,8 +258,8 @@ func TestPolicyRejectRace(t *testing.T) {
 				refused <- rejected
 				return
 			}
-			harness.WantError(t, "run", err, nil)
-			harness.Equal(t, "another one ran", ran.Swap(&turn), nil)
+			runtest.WantError(t, "run", err, nil)
+			runtest.Equal(t, "another one ran", ran.Swap(&turn), nil)
 		})
 	}
 	close(begin)
@@ -269,12 +270,12 @@ func TestPolicyRejectRace(t *testing.T) {
 	close(k.goOn)
 	wait.Wait()
 	winner := *ran.Load()
-	harness.Equal(t, "end", b.AwaitTurn(id, winner).End, events.EndFinished)
+	runtest.Equal(t, "end", b.AwaitTurn(id, winner).End, events.EndFinished)
 	for _, rejected := range list {
-		harness.Equal(t, "by", rejected.By, winner)
-		harness.Equal(t, "end of "+string(rejected.Turn), b.AwaitTurn(id, rejected.Turn).End, events.EndRejected)
+		runtest.Equal(t, "by", rejected.By, winner)
+		runtest.Equal(t, "end of "+string(rejected.Turn), b.AwaitTurn(id, rejected.Turn).End, events.EndRejected)
 	}
-	harness.EqualLists(t, "messages", b.Messages(id)[2:], []string{"user " + string(winner), "assistant " + string(winner) + "/0/model"})
+	runtest.EqualLists(t, "messages", b.Messages(id)[2:], []string{"user " + string(winner), "assistant " + string(winner) + "/0/model"})
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -289,18 +290,18 @@ func TestPolicyRejectTwo(t *testing.T) {
 		h := b.OtherHost()
 		wait.Go(func() {
 			_, err := h.Run(b.Ctx, id, harness.TurnWhenBusy(turn, api.WhenBusyReject))
-			harness.WantError(t, "refused", err, api.ErrTurnRunning)
+			runtest.WantError(t, "refused", err, api.ErrTurnRunning)
 		})
 	}
 	wait.Wait()
 	k.frees(b, id)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	for _, turn := range []events.TurnID{"t2", "t3"} {
 		record := b.AwaitTurn(id, turn)
-		harness.Equal(t, "end of "+string(turn), record.End, events.EndRejected)
-		harness.Equal(t, "by", record.By, "t1")
+		runtest.Equal(t, "end of "+string(turn), record.End, events.EndRejected)
+		runtest.Equal(t, "by", record.By, "t1")
 	}
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user t0", "assistant t0/0/model", "user t1", "assistant t1/0/model"})
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user t0", "assistant t0/0/model", "user t1", "assistant t1/0/model"})
 }
 
 // TestPolicyTooLate has the running turn end before it could take a message as an input: the message runs as a
@@ -311,13 +312,13 @@ func TestPolicyTooLate(t *testing.T) {
 	b, id, _ := setupConversation(t, k, 2)
 	k.awaitStart(b, id)
 	_, err := b.Submit(b.Ctx, id, harness.TurnWhenBusy("t2", api.WhenBusyInject))
-	harness.WantError(t, "submit", err, nil)
+	runtest.WantError(t, "submit", err, nil)
 	b.AwaitState(id, "t2", func(s *projector.State) bool { return hasTurn(b, s, "t2") })
 	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	got, err := b.Await(b.Ctx, id, "t2")
-	harness.WantError(t, "await", err, nil)
-	harness.Equal(t, "end", got.End, events.EndFinished)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user t0", "assistant t0/0/model", "user t1", "user t2", "assistant t2/0/model"})
+	runtest.WantError(t, "await", err, nil)
+	runtest.Equal(t, "end", got.End, events.EndFinished)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user t0", "assistant t0/0/model", "user t1", "user t2", "assistant t2/0/model"})
 }
 
 // TestPolicyStream reads the events of turns that are diverted, and of the one that takes a message as an input.
@@ -334,10 +335,10 @@ func TestPolicyStream(t *testing.T) {
 			follow := func(req api.TurnRequest) {
 				h := b.OtherHost()
 				_, list, err := h.StartTurnStream(b.Ctx, id, req)
-				harness.WantError(t, "start", err, nil)
+				runtest.WantError(t, "start", err, nil)
 				wait.Go(func() {
 					for e, err := range list {
-						harness.WantError(t, "stream", err, nil)
+						runtest.WantError(t, "stream", err, nil)
 						mu.Lock()
 						streams[req.ID] = append(streams[req.ID], e)
 						mu.Unlock()
@@ -356,9 +357,9 @@ func TestPolicyStream(t *testing.T) {
 				api.WhenBusyBranch: {Type: api.OutcomeDiverted, Reason: events.EndBranched, By: "t1", Session: session.BranchOf(id, "t2")},
 			}[busy]
 			got := streams["t2"]
-			harness.Equal(t, "events of t2", len(got), 2)
-			harness.Equal(t, "outcome", got[0].Type == api.EventTurnOutcome && *got[0].TurnOutcome == end, true)
-			harness.Equal(t, "done", got[1].Type, api.EventDone)
+			runtest.Equal(t, "events of t2", len(got), 2)
+			runtest.Equal(t, "outcome", got[0].Type == api.EventTurnOutcome && *got[0].TurnOutcome == end, true)
+			runtest.Equal(t, "done", got[1].Type, api.EventDone)
 			var accepted []string
 			for _, e := range streams["t1"] {
 				for _, in := range e.Inputs {
@@ -366,16 +367,16 @@ func TestPolicyStream(t *testing.T) {
 				}
 			}
 			if busy == api.WhenBusyInject {
-				harness.EqualLists(t, "taken in", accepted, []string{"t2 t2 before_completion"})
+				runtest.EqualLists(t, "taken in", accepted, []string{"t2 t2 before_completion"})
 			} else {
-				harness.EqualLists(t, "taken in", accepted, nil)
+				runtest.EqualLists(t, "taken in", accepted, nil)
 			}
 			assembled, err := b.AssembledTurn(b.Ctx, id, "t2")
-			harness.WantError(t, "assemble", err, nil)
-			harness.Equal(t, "assembled outcome", assembled.Outcome, end)
+			runtest.WantError(t, "assemble", err, nil)
+			runtest.Equal(t, "assembled outcome", assembled.Outcome, end)
 			assembled, err = b.AssembledTurn(b.Ctx, id, "t1")
-			harness.WantError(t, "assemble t1", err, nil)
-			harness.Equal(t, "output of t1", strings.HasPrefix(assembled.Output.RawText, "t1/"), true)
+			runtest.WantError(t, "assemble t1", err, nil)
+			runtest.Equal(t, "output of t1", strings.HasPrefix(assembled.Output.RawText, "t1/"), true)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -38,19 +39,19 @@ func TestProjectedReplyIsRecorded(t *testing.T) {
 	output := func(turn events.TurnID) api.AssistantOutput {
 		t.Helper()
 		got, err := b.OtherHost().AssembledTurn(b.Ctx, id, turn)
-		harness.WantError(t, "assemble", err, nil)
+		runtest.WantError(t, "assemble", err, nil)
 		return got.Output
 	}
-	harness.Equal(t, "output", output("t1"), api.AssistantOutput{SafeText: "SO ", RawText: "so <secret>", State: api.OutputUsable})
-	harness.Equal(t, "what the model said", b.Messages(id)[1], "assistant see <secret> k:noop{}")
-	harness.Equal(t, "what the model is told that it said", b.Model.Prompt(1)[1], "assistant see <secret> k:noop{}")
+	runtest.Equal(t, "output", output("t1"), api.AssistantOutput{SafeText: "SO ", RawText: "so <secret>", State: api.OutputUsable})
+	runtest.Equal(t, "what the model said", b.Messages(id)[1], "assistant see <secret> k:noop{}")
+	runtest.Equal(t, "what the model is told that it said", b.Model.Prompt(1)[1], "assistant see <secret> k:noop{}")
 	b.RunTurn(id, "t2", harness.Text("more"))
 	got := output("t2")
-	harness.Equal(t, "large text", got.RawText == large, true)
-	harness.Equal(t, "large text as shown", got.SafeText == strings.ToUpper(large), true)
+	runtest.Equal(t, "large text", got.RawText == large, true)
+	runtest.Equal(t, "large text as shown", got.SafeText == strings.ToUpper(large), true)
 	b.RunTurn(id, "t3", harness.Text("and"))
-	harness.Equal(t, "prose of a plugin that panics", output("t3"), api.AssistantOutput{SafeText: "boom", RawText: "boom", State: api.OutputUsable})
+	runtest.Equal(t, "prose of a plugin that panics", output("t3"), api.AssistantOutput{SafeText: "boom", RawText: "boom", State: api.OutputUsable})
 	b.RunTurn(id, "t4", harness.Text("and"))
-	harness.Equal(t, "prose of which nothing is shown", output("t4"), api.AssistantOutput{RawText: "<secret>", State: api.OutputUsable})
+	runtest.Equal(t, "prose of which nothing is shown", output("t4"), api.AssistantOutput{RawText: "<secret>", State: api.OutputUsable})
 	harness.VerifyHistory(t, b.Bus, id)
 }

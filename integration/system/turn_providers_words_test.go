@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -58,12 +59,12 @@ func TestProviderTextIsBounded(t *testing.T) {
 			id := b.Open(api.CreateRequest{Config: events.Config{Provider: provider, Model: "m1"}})
 			b.StartTurn(id, "t1", harness.Text("hi"))
 			record := b.AwaitTurn(id, "t1")
-			harness.Equal(t, "end", record.End, end)
+			runtest.Equal(t, "end", record.End, end)
 			if codes[provider] != "" {
-				harness.Equal(t, "code", record.Issue.Code, codes[provider])
+				runtest.Equal(t, "code", record.Issue.Code, codes[provider])
 			}
 			s := b.StateOf(id)
-			harness.Equal(t, "rows of the ledger", len(s.Ledger), 1)
+			runtest.Equal(t, "rows of the ledger", len(s.Ledger), 1)
 			for _, row := range s.Ledger {
 				if codes[provider] != "" && row.Usage.Output < 7 {
 					t.Errorf("got a usage of %+v, want what the refused reply cost", row.Usage)

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -22,10 +23,10 @@ func TestSmokeQueuedAwait(t *testing.T) {
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	hosts := []*session.Host{b.Host, b.OtherHost(), b.OtherHost()}
 	_, err := hosts[1].State(b.Ctx, id)
-	harness.WantError(t, "state", err, nil)
+	runtest.WantError(t, "state", err, nil)
 	for i, h := range hosts {
 		_, err := h.Await(b.Ctx, id, "t2")
-		harness.WantError(t, "await a turn that nobody asked for", err, api.ErrUnknownTurn)
+		runtest.WantError(t, "await a turn that nobody asked for", err, api.ErrUnknownTurn)
 		short, cancel := context.WithCancelCause(b.Ctx)
 		why := errors.New("gave up")
 		cancel(why)
@@ -43,9 +44,9 @@ func TestSmokeQueuedAwait(t *testing.T) {
 	b.StartWorker(bustest.Open(t, b.Server))
 	wait.Wait()
 	for i := range hosts {
-		harness.WantError(t, "await", errs[i], nil)
-		harness.Equal(t, "text", results[i].Text, "hi")
-		harness.Equal(t, "end", results[i].End, events.EndFinished)
+		runtest.WantError(t, "await", errs[i], nil)
+		runtest.Equal(t, "text", results[i].Text, "hi")
+		runtest.Equal(t, "end", results[i].End, events.EndFinished)
 	}
 }
 
@@ -58,32 +59,32 @@ func TestQueuedCancel(t *testing.T) {
 	b.StartTurn(id, "t2", harness.Text("go"))
 	other := b.OtherHost()
 	_, _, err := b.Cancel(b.Ctx, id, "t9", api.CancelRequest{})
-	harness.WantError(t, "cancel of what nobody asked for", err, api.ErrUnknownTurn)
+	runtest.WantError(t, "cancel of what nobody asked for", err, api.ErrUnknownTurn)
 	first := api.CancelRequest{ID: "r1", Origin: "test", Reason: "enough"}
-	harness.Equal(t, "evidence", b.CancelTurn(id, "t1", first, api.CancelRequested), first)
+	runtest.Equal(t, "evidence", b.CancelTurn(id, "t1", first, api.CancelRequested), first)
 	for name, h := range map[string]*session.Host{"same": b.Host, "other": other} {
 		receipt, evidence, err := h.Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: "r2", Reason: "again"})
-		harness.WantError(t, "cancel on the "+name+" host", err, nil)
-		harness.Equal(t, "receipt of the second", receipt, api.CancelAlreadyRequested)
-		harness.Equal(t, "evidence is the first's", evidence, first)
+		runtest.WantError(t, "cancel on the "+name+" host", err, nil)
+		runtest.Equal(t, "receipt of the second", receipt, api.CancelAlreadyRequested)
+		runtest.Equal(t, "evidence is the first's", evidence, first)
 	}
 	s := b.StateOf(id)
-	harness.Equal(t, "recorded", len(s.Queue) == 2 && s.Queue[0].ID == "t1" && s.Queue[0].Cancelled, true)
-	harness.WantError(t, "the same again", harness.SubmitTo(b, other, id, harness.TurnRequest("t1", "first")), nil)
-	harness.WantError(t, "other input", harness.SubmitTo(b, other, id, harness.TurnRequest("t1", "another")), api.ErrDifferent)
+	runtest.Equal(t, "recorded", len(s.Queue) == 2 && s.Queue[0].ID == "t1" && s.Queue[0].Cancelled, true)
+	runtest.WantError(t, "the same again", harness.SubmitTo(b, other, id, harness.TurnRequest("t1", "first")), nil)
+	runtest.WantError(t, "other input", harness.SubmitTo(b, other, id, harness.TurnRequest("t1", "another")), api.ErrDifferent)
 
 	waits := make(chan api.TurnResult, 1)
 	go func() {
 		r, err := other.Await(b.Ctx, id, "t1")
-		harness.WantError(t, "await", err, nil)
+		runtest.WantError(t, "await", err, nil)
 		waits <- r
 	}()
 	b.StartWorker(bustest.Open(t, b.Server))
-	harness.Equal(t, "end", harness.Receive(b, "whoever waits", waits).End, events.EndCancelled)
-	harness.Equal(t, "end of the next", b.AwaitTurn(id, "t2").End, events.EndFinished)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant second"})
-	harness.Equal(t, "requests for the first", requests(b, id, "t1"), 1)
-	harness.Equal(t, "cancels", len(harness.Find[*events.TurnCancelRequested](b, id)), 1)
+	runtest.Equal(t, "end", harness.Receive(b, "whoever waits", waits).End, events.EndCancelled)
+	runtest.Equal(t, "end of the next", b.AwaitTurn(id, "t2").End, events.EndFinished)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant second"})
+	runtest.Equal(t, "requests for the first", requests(b, id, "t1"), 1)
+	runtest.Equal(t, "cancels", len(harness.Find[*events.TurnCancelRequested](b, id)), 1)
 	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelCompletionWon)
 }
 
@@ -101,7 +102,7 @@ func TestQueuedCancelRace(t *testing.T) {
 		h := b.OtherHost()
 		wait.Go(func() {
 			receipt, got, err := h.Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: string(rune('a' + i))})
-			harness.WantError(t, "cancel", err, nil)
+			runtest.WantError(t, "cancel", err, nil)
 			if receipt != api.CancelCompletionWon {
 				evidence[i] = got
 			}
@@ -110,12 +111,12 @@ func TestQueuedCancelRace(t *testing.T) {
 	b.StartWorker(bustest.Open(t, b.Server))
 	wait.Wait()
 	b.AwaitTurn(id, "t1")
-	harness.Equal(t, "requests", requests(b, id, "t1"), 1)
+	runtest.Equal(t, "requests", requests(b, id, "t1"), 1)
 	cancels := harness.Find[*events.TurnCancelRequested](b, id)
-	harness.Equal(t, "cancels", len(cancels) <= 1, true)
+	runtest.Equal(t, "cancels", len(cancels) <= 1, true)
 	for _, got := range evidence {
 		if got.ID != "" { // it arrived before the end
-			harness.Equal(t, "evidence", len(cancels) == 1 && got.ID == cancels[0].Request, true)
+			runtest.Equal(t, "evidence", len(cancels) == 1 && got.ID == cancels[0].Request, true)
 		}
 	}
 	b.AwaitState(id, "the end", func(s *projector.State) bool { return s.Idle() })
@@ -132,9 +133,9 @@ func TestQueuedCancelKilled(t *testing.T) {
 		b.StartWorker(bustest.Open(t, b.Server))() // killed at once, wherever it was
 	}
 	b.StartWorker(bustest.Open(t, b.Server))
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
-	harness.Equal(t, "ends", len(harness.Find[*events.TurnCompleted](b, id)), 1)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{})
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+	runtest.Equal(t, "ends", len(harness.Find[*events.TurnCompleted](b, id)), 1)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{})
 }
 
 // requests counts the requests of a turn in the history.

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/httpapi"
@@ -58,7 +59,7 @@ func TestTextsOfPeople(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	c, err := client.New(client.Config{Bus: bustest.Open(t, b.Server)})
-	harness.WantError(t, "client", err, nil)
+	runtest.WantError(t, "client", err, nil)
 	b.StartNodeOn(b.Bus)
 	d := b.ServeHTTP(httpapi.Config{})
 	for name, text := range personTexts {

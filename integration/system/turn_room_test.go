@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
@@ -41,26 +42,26 @@ func TestRoomAfterOverflow(t *testing.T) {
 		t.Helper()
 		before := calls
 		r := b.RunTurn(id, turn, harness.Text(strings.Repeat("word", tokens)))
-		harness.Equal(t, "calls of "+string(turn), calls-before, want)
+		runtest.Equal(t, "calls of "+string(turn), calls-before, want)
 		return r
 	}
 	ask("t1", 1000, 1)
 	ask("t2", 1000, 1)
-	harness.Equal(t, "t3", ask("t3", 1000, 2).End, events.EndFinished)
-	harness.Equal(t, "what is left out is said", strings.Contains(asked[0].Text(), "earlier messages of this conversation are left out"), true)
+	runtest.Equal(t, "t3", ask("t3", 1000, 2).End, events.EndFinished)
+	runtest.Equal(t, "what is left out is said", strings.Contains(asked[0].Text(), "earlier messages of this conversation are left out"), true)
 	replies := harness.Find[*events.ModelReplied](b, id)
-	harness.Equal(t, "tries in the history", len(replies[2].Failed), 1)
-	harness.Equal(t, "the try that failed", replies[2].Failed[0].Error, "context_overflow")
-	harness.Equal(t, "t4", ask("t4", 500, 1).End, events.EndFinished)
-	harness.Equal(t, "t5", ask("t5", 3000, 1).End, events.EndProviderError)
+	runtest.Equal(t, "tries in the history", len(replies[2].Failed), 1)
+	runtest.Equal(t, "the try that failed", replies[2].Failed[0].Error, "context_overflow")
+	runtest.Equal(t, "t4", ask("t4", 500, 1).End, events.EndFinished)
+	runtest.Equal(t, "t5", ask("t5", 3000, 1).End, events.EndProviderError)
 	failed := harness.Find[*events.ModelFailed](b, id)
-	harness.Equal(t, "failure", failed[0].Error, "context_overflow")
-	harness.Equal(t, "it says what helps", strings.Contains(failed[0].Message, "the prompt is too long") && strings.Contains(failed[0].Message, "context_window"), true)
+	runtest.Equal(t, "failure", failed[0].Error, "context_overflow")
+	runtest.Equal(t, "it says what helps", strings.Contains(failed[0].Message, "the prompt is too long") && strings.Contains(failed[0].Message, "context_window"), true)
 	b.Verify(id)
 	alone := b.Open(api.CreateRequest{Config: events.Config{Provider: "main", ContextWindow: 1 << 20}})
 	before := calls
-	harness.Equal(t, "alone", b.RunTurn(alone, "t1", harness.Text(strings.Repeat("word", 3000))).End, events.EndProviderError)
-	harness.Equal(t, "calls of a prompt of which nothing can be left out", calls-before, 1)
+	runtest.Equal(t, "alone", b.RunTurn(alone, "t1", harness.Text(strings.Repeat("word", 3000))).End, events.EndProviderError)
+	runtest.Equal(t, "calls of a prompt of which nothing can be left out", calls-before, 1)
 }
 
 // TestRefusedPicture: after a refusal that names a picture the turn goes on without it, and so do later ones; another
@@ -96,10 +97,10 @@ func TestRefusedPicture(t *testing.T) {
 	} {
 		before := calls
 		r := b.RunTurn(id, events.TurnID("t"+string(rune('0'+i))), c.parts...)
-		harness.Equal(t, "end", r.End, events.EndFinished)
-		harness.Equal(t, "calls", calls-before, c.calls)
-		harness.Equal(t, "sent "+c.sent, strings.Contains(sent, c.sent), true)
+		runtest.Equal(t, "end", r.End, events.EndFinished)
+		runtest.Equal(t, "calls", calls-before, c.calls)
+		runtest.Equal(t, "sent "+c.sent, strings.Contains(sent, c.sent), true)
 	}
-	harness.Equal(t, "the try that failed", harness.Find[*events.ModelReplied](b, id)[1].Failed[0].Message, "Could not process image")
+	runtest.Equal(t, "the try that failed", harness.Find[*events.ModelReplied](b, id)[1].Failed[0].Message, "Could not process image")
 	b.Verify(id)
 }

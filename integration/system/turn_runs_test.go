@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -31,12 +32,12 @@ func TestCancelledWhileAlternating(t *testing.T) {
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Receive(b, "all of it", streamed)
 	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
-	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+	runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 	cut := harness.Find[*events.ModelInterrupted](b, id)
-	harness.Equal(t, "interrupted replies", len(cut), 1)
+	runtest.Equal(t, "interrupted replies", len(cut), 1)
 	assembled, err := b.AssembledTurn(b.Ctx, id, "t1")
-	harness.WantError(t, "whole turn", err, nil)
-	harness.Equal(t, "raw text", assembled.Output.RawText == strings.Repeat("said ", runs), true)
+	runtest.WantError(t, "whole turn", err, nil)
+	runtest.Equal(t, "raw text", assembled.Output.RawText == strings.Repeat("said ", runs), true)
 	b.RunTurn(id, "t2", harness.Text("go on"))
 	harness.VerifyHistory(t, b.Bus, id)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -41,18 +42,18 @@ func TestFailedTriesCount(t *testing.T) {
 		}
 	})
 	all := api.TokenUsage{Input: 130, Output: 12}
-	harness.EqualLists(t, "usage in events", seen, []api.TokenUsage{all, all})
-	harness.Equal(t, "usage of the turn", b.AwaitTurn(id, "t1").Usage, events.Usage{Input: 130, Output: 12})
+	runtest.EqualLists(t, "usage in events", seen, []api.TokenUsage{all, all})
+	runtest.Equal(t, "usage of the turn", b.AwaitTurn(id, "t1").Usage, events.Usage{Input: 130, Output: 12})
 	assembled, err := b.AssembledTurn(b.Ctx, id, "t1")
-	harness.WantError(t, "whole turn", err, nil)
-	harness.Equal(t, "usage in its record", assembled.Usage, all)
-	harness.Equal(t, "usage of its call", assembled.ModelCalls[0].Usage, all)
-	harness.Equal(t, "tokens of the prompt", b.StateOf(id).Prompted, 10)
-	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("turn", "small", 130, 12)})
+	runtest.WantError(t, "whole turn", err, nil)
+	runtest.Equal(t, "usage in its record", assembled.Usage, all)
+	runtest.Equal(t, "usage of its call", assembled.ModelCalls[0].Usage, all)
+	runtest.Equal(t, "tokens of the prompt", b.StateOf(id).Prompted, 10)
+	runtest.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("turn", "small", 130, 12)})
 	got, err := n.Host().Complete(b.Ctx, id, harness.CompletionOf("a title?"), "title")
-	harness.WantError(t, "complete", err, nil)
-	harness.Equal(t, "usage of a completion", got.Usage, events.Usage{Input: 17, Output: 7})
-	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 17, 7), harness.LedgerRow("turn", "small", 130, 12)})
+	runtest.WantError(t, "complete", err, nil)
+	runtest.Equal(t, "usage of a completion", got.Usage, events.Usage{Input: 17, Output: 7})
+	runtest.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 17, 7), harness.LedgerRow("turn", "small", 130, 12)})
 }
 
 // TestFailedTriesAreMeasured has model calls succeed after a failed try, and fail for good, in turns and outside of them:
@@ -81,11 +82,11 @@ func TestFailedTriesAreMeasured(t *testing.T) {
 				b := harness.StartIdle(t, breaksOff(100, 3), c.last)
 				reg := prometheus.NewRegistry()
 				m, err := telemetry.NewMetrics(reg)
-				harness.WantError(t, "metrics", err, nil)
+				runtest.WantError(t, "metrics", err, nil)
 				b.TraceTo = m.Trace
 				n, _ := b.StartNodeOn(b.Bus)
 				ask(b, n.Host(), b.Open(api.CreateRequest{Config: events.Config{Model: "small"}}))
-				harness.Equal(t, "input tokens", inputTokens(t, reg), c.want)
+				runtest.Equal(t, "input tokens", inputTokens(t, reg), c.want)
 			})
 		}
 	}
@@ -95,7 +96,7 @@ func TestFailedTriesAreMeasured(t *testing.T) {
 func inputTokens(t *testing.T, reg *prometheus.Registry) (sum float64) {
 	t.Helper()
 	families, err := reg.Gather()
-	harness.WantError(t, "gather", err, nil)
+	runtest.WantError(t, "gather", err, nil)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {

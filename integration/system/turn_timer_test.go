@@ -40,40 +40,40 @@ func TestSmokeTimerTurn(t *testing.T) {
 		text string
 	}{"time": {far, "one"}, "input": {at, "two"}} {
 		_, err := other.SubmitAt(b.Ctx, id, again.at, harness.TurnRequest("t1", again.text))
-		harness.WantError(t, "another "+name, err, api.ErrDifferent)
+		runtest.WantError(t, "another "+name, err, api.ErrDifferent)
 	}
 	_, err := b.SubmitAt(b.Ctx, "nowhere", at, harness.TurnRequest("t1", "one"))
-	harness.WantError(t, "no session", err, events.ErrNoSession)
+	runtest.WantError(t, "no session", err, events.ErrNoSession)
 	b.ScheduleTurn(id, "t2", time.Unix(1, 0), "two")
 	r, err := other.Await(b.Ctx, id, "t2")
-	harness.WantError(t, "await", err, nil)
-	harness.Equal(t, "text of the one whose time has passed", r.Text, "at once")
+	runtest.WantError(t, "await", err, nil)
+	runtest.Equal(t, "text of the one whose time has passed", r.Text, "at once")
 
 	waits := make(chan api.TurnResult, 1)
 	go func() {
 		r, err := other.Await(b.Ctx, id, "t1")
-		harness.WantError(t, "await", err, nil)
+		runtest.WantError(t, "await", err, nil)
 		waits <- r
 	}()
 	req := api.CancelRequest{ID: "r1", Origin: "test", Reason: "no more"}
 	receipt, evidence, err := other.Cancel(b.Ctx, idle, "t3", req)
-	harness.WantError(t, "cancel", err, nil)
-	harness.Equal(t, "receipt", receipt, api.CancelRequested)
-	harness.Equal(t, "evidence", evidence, req)
+	runtest.WantError(t, "cancel", err, nil)
+	runtest.Equal(t, "receipt", receipt, api.CancelRequested)
+	runtest.Equal(t, "evidence", evidence, req)
 	r, err = b.Await(b.Ctx, idle, "t3")
-	harness.WantError(t, "await of the cancelled one", err, nil)
-	harness.Equal(t, "end of the cancelled one", r.End, events.EndCancelled)
-	harness.Equal(t, "the cancelled one never started", r.Index, 0)
+	runtest.WantError(t, "await of the cancelled one", err, nil)
+	runtest.Equal(t, "end of the cancelled one", r.End, events.EndCancelled)
+	runtest.Equal(t, "the cancelled one never started", r.Index, 0)
 
 	got := harness.Receive(b, "whoever waits", waits)
-	harness.Equal(t, "text", got.Text, "in time")
+	runtest.Equal(t, "text", got.Text, "in time")
 	if remaining := at.UnixMilli() - int64(got.StartedAt); remaining > 0 {
 		t.Errorf("it started %d ms early", remaining)
 	}
 	b.ScheduleTurn(id, "t1", far, "one") // it has ended: the same turn
 	_, err = b.SubmitAt(b.Ctx, id, far, harness.TurnRequest("t1", "other"))
-	harness.WantError(t, "other input after its end", err, api.ErrDifferent)
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user two", "assistant at once", "user one", "assistant in time"})
+	runtest.WantError(t, "other input after its end", err, api.ErrDifferent)
+	runtest.EqualLists(t, "messages", b.Messages(id), []string{"user two", "assistant at once", "user one", "assistant in time"})
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -85,10 +85,10 @@ func TestTimerAhead(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	at := time.Now().Add(time.Hour)
 	b.ScheduleTurn(id, "t1", at, "one")
-	harness.WantError(t, "report", b.Bus.StoreWake(b.Ctx, hint.FallbackKey(id), bus.WakeHint{Due: events.MillisOf(at)}), nil)
+	runtest.WantError(t, "report", b.Bus.StoreWake(b.Ctx, hint.FallbackKey(id), bus.WakeHint{Due: events.MillisOf(at)}), nil)
 	b.StartWorker(b.Bus)
 	record := b.AwaitTurn(id, "t1")
-	harness.Equal(t, "end", record.End, events.EndFinished)
+	runtest.Equal(t, "end", record.End, events.EndFinished)
 	if remaining := at.UnixMilli() - int64(record.StartedAt); remaining > 0 {
 		t.Errorf("it started %d ms early", remaining)
 	}
@@ -105,19 +105,19 @@ func TestTimerWait(t *testing.T) {
 	b.AwaitUnqueued(id) // parked
 	began := time.Now()
 	s := b.StateOf(id)
-	harness.Equal(t, "the calls", s.Turn() != nil && s.Turn().Calls[0].Pended && s.Turn().Calls[1].Done && s.Turn().Calls[2].Done, true)
+	runtest.Equal(t, "the calls", s.Turn() != nil && s.Turn().Calls[0].Pended && s.Turn().Calls[1].Done && s.Turn().Calls[2].Done, true)
 	b.AwaitPolling("its timer", func() bool { return len(b.Timers()) == 1 })
 	// The tool that runs again, as after a crash, waits for the first time.
-	harness.WantError(t, "again", n.Host().ResolveAt(b.Ctx, id, "t1/0/0", began.Add(time.Hour), events.ToolResult{Text: "late"}), nil)
+	runtest.WantError(t, "again", n.Host().ResolveAt(b.Ctx, id, "t1/0/0", began.Add(time.Hour), events.ToolResult{Text: "late"}), nil)
 	kill()
 	b.StartNodeOn(b.Bus, timer.Factory(timer.Config{}))
 	record := b.AwaitTurn(id, "t1")
-	harness.Equal(t, "end", record.End, events.EndFinished)
+	runtest.Equal(t, "end", record.End, events.EndFinished)
 	results := b.Messages(id)[2]
 	if !strings.Contains(results, "c1=It is 2") || !strings.Contains(results, "c2=It is 2000-01-01T00:00:00Z.") || !strings.Contains(results, "c3=[failed] seconds is 1e+09, want 0 to 2.6784e+06") {
 		t.Errorf("results: got %q", results)
 	}
-	harness.Equal(t, "resolutions", len(harness.Find[*events.ToolResolved](b, id)), 1)
+	runtest.Equal(t, "resolutions", len(harness.Find[*events.ToolResolved](b, id)), 1)
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -134,18 +134,18 @@ func TestTimerLost(t *testing.T) {
 			b.ScheduleTurn(hot, "t1", at, "go")
 			b.ScheduleTurn(cold, "t1", at, "go")
 			done, err := follow.NewArchiver(b.Bus, follow.ArchiverConfig{}).Archive(b.Ctx, cold)
-			harness.WantError(t, "archive", err, nil)
-			harness.Equal(t, "archived", done, true)
+			runtest.WantError(t, "archive", err, nil)
+			runtest.Equal(t, "archived", done, true)
 			if running {
 				b.StartWorker(b.Bus)
 			}
-			harness.WantError(t, "delete the timers", b.JetStream().DeleteStream(b.Ctx, "lash-timers"), nil)
+			runtest.WantError(t, "delete the timers", b.JetStream().DeleteStream(b.Ctx, "lash-timers"), nil)
 			if !running {
 				b.StartWorker(bustest.Open(t, b.Server)) // which makes the stream again
 			}
 			for _, id := range []events.SessionID{hot, cold} {
 				record := b.AwaitTurn(id, "t1")
-				harness.Equal(t, "end", record.End, events.EndFinished)
+				runtest.Equal(t, "end", record.End, events.EndFinished)
 				if remaining := at.UnixMilli() - int64(record.StartedAt); remaining > 0 {
 					t.Errorf("it started %d ms early", remaining)
 				}
@@ -164,15 +164,15 @@ func TestTimerClosed(t *testing.T) {
 	for n := range 20 {
 		b.ScheduleTurn(id, events.TurnID(fmt.Sprintf("t%d", n)), at, "never")
 	}
-	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
+	runtest.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
 	b.StartWorker(b.Bus)
 	last := b.LastSeq(id)
 	for n := range 20 {
-		harness.Equal(t, "end", b.AwaitTurn(id, events.TurnID(fmt.Sprintf("t%d", n))).End, events.EndCancelled)
+		runtest.Equal(t, "end", b.AwaitTurn(id, events.TurnID(fmt.Sprintf("t%d", n))).End, events.EndCancelled)
 	}
 	b.AwaitPolling("its timer has come", func() bool { return len(b.Timers()) == 0 && time.Now().After(at) })
 	b.AwaitUnqueued(id)
-	harness.Equal(t, "commits after the close", b.LastSeq(id), last)
+	runtest.Equal(t, "commits after the close", b.LastSeq(id), last)
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -188,8 +188,8 @@ func TestChildTimer(t *testing.T) {
 	b.ScheduleTurn("s", "t1", time.Now().Add(time.Second), "go")
 	b.ScheduleTurn("s", "t2", time.Now().Add(24*time.Hour), "later")
 	me, err := os.FindProcess(os.Getpid())
-	harness.WantError(t, "find", err, nil)
-	harness.WantError(t, "kill", me.Kill(), nil)
+	runtest.WantError(t, "find", err, nil)
+	runtest.WantError(t, "kill", me.Kill(), nil)
 	select {}
 }
 
@@ -205,7 +205,7 @@ func TestTimerKill(t *testing.T) {
 	b.Bus = bustest.Open(t, b.Server)
 	b.Host = b.NewHost(b.Bus)
 	b.StartWorker(b.Bus)
-	harness.Equal(t, "end", b.AwaitTurn("s", "t1").End, events.EndFinished)
+	runtest.Equal(t, "end", b.AwaitTurn("s", "t1").End, events.EndFinished)
 	b.AwaitPolling("the timer of t2, which the worker sets after the end of t1", func() bool { return slices.Equal(b.Timers(), []string{"s"}) })
 	b.AwaitState("s", "the end", func(s *projector.State) bool { return s.Idle() })
 }
@@ -228,23 +228,23 @@ func TestTimerApproval(t *testing.T) {
 			id := b.Open(api.CreateRequest{})
 			b.ParkTurn(id)
 			list, err := b.Approvals(b.Ctx, id)
-			harness.WantError(t, "approvals", err, nil)
-			harness.Equal(t, "asked with a limit", len(list) == 1 && list[0].Until > 0, true)
+			runtest.WantError(t, "approvals", err, nil)
+			runtest.Equal(t, "asked with a limit", len(list) == 1 && list[0].Until > 0, true)
 			b.AwaitPolling("its timer", func() bool { return len(b.Timers()) == 1 })
 			kill()
 			want := "k=[failed] the call was not approved: no answer came in time"
 			if answered {
-				harness.WantError(t, "approve", b.AnswerApproval(b.Host, id, true), nil)
+				runtest.WantError(t, "approve", b.AnswerApproval(b.Host, id, true), nil)
 				want = "k=3"
 			}
 			b.StartNodeOn(b.Bus, gatePlugin)
-			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-			harness.Equal(t, "result", strings.Contains(b.Messages(id)[2], want), true)
+			runtest.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+			runtest.Equal(t, "result", strings.Contains(b.Messages(id)[2], want), true)
 			b.AwaitPolling("no timer", func() bool { return len(b.Timers()) == 0 }) // late for one of them
 			b.AwaitUnqueued(id)
 			answers := harness.Find[*events.ToolApprovalGiven](b, id)
-			harness.Equal(t, "answers", len(answers), 1)
-			harness.Equal(t, "who", answers[0].By, map[bool]string{true: "yes", false: "timer"}[answered])
+			runtest.Equal(t, "answers", len(answers), 1)
+			runtest.Equal(t, "who", answers[0].By, map[bool]string{true: "yes", false: "timer"}[answered])
 			if remaining := list[0].Until - answeredAt(b, id); !answered && remaining > 0 {
 				t.Errorf("it was refused %d ms early", remaining)
 			}

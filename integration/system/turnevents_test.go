@@ -9,6 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -88,7 +89,7 @@ func TestTurnEvents(t *testing.T) {
 	for _, e := range b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
 		if e.Type == api.EventMessage { // the call runs
 			_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("also")}})
-			harness.WantError(t, "inject", err, nil)
+			runtest.WantError(t, "inject", err, nil)
 			close(received)
 		}
 	}) {
@@ -116,7 +117,7 @@ func TestTurnEvents(t *testing.T) {
 			got = append(got, line)
 		}
 	}
-	harness.EqualLists(t, "events", got, []string{
+	runtest.EqualLists(t, "events", got, []string{
 		`plugin_event shows "before turn"`,
 		"llm_request", "text_delta", "llm_response", "token_usage", "tool_call_start", `plugin_event shows "response"`,
 		`plugin_event shows "before call"`, "message progress: half way", "child_token_usage child subagent 3/2",
@@ -126,20 +127,20 @@ func TestTurnEvents(t *testing.T) {
 		"llm_request", "text_delta", "llm_response", "token_usage", `plugin_event shows "response"`,
 		`plugin_event shows "before_completion"`, `plugin_event shows "after turn"`, "turn_outcome Done.", "done",
 	})
-	harness.Equal(t, "events of the stream", streamed, 2)
+	runtest.Equal(t, "events of the stream", streamed, 2)
 	turn, err := b.AssembledTurn(b.Ctx, id, "t1")
-	harness.WantError(t, "assemble", err, nil)
-	harness.Equal(t, "children", len(turn.ChildrenUsage), 1)
-	harness.Equal(t, "usage of children", turn.ChildrenUsage[0].Usage, api.TokenUsage{Input: 3, Output: 2})
-	harness.Equal(t, "source", turn.ChildrenUsage[0].Source, "subagent")
-	harness.Equal(t, "usage", turn.Usage, api.TokenUsage{Input: 20, Output: 10})
-	harness.Equal(t, "had tool calls", turn.HadToolCalls, true)
-	harness.Equal(t, "had code", turn.HadCode, false)
-	harness.Equal(t, "output", turn.ToolCalls[0].Output, "advice")
+	runtest.WantError(t, "assemble", err, nil)
+	runtest.Equal(t, "children", len(turn.ChildrenUsage), 1)
+	runtest.Equal(t, "usage of children", turn.ChildrenUsage[0].Usage, api.TokenUsage{Input: 3, Output: 2})
+	runtest.Equal(t, "source", turn.ChildrenUsage[0].Source, "subagent")
+	runtest.Equal(t, "usage", turn.Usage, api.TokenUsage{Input: 20, Output: 10})
+	runtest.Equal(t, "had tool calls", turn.HadToolCalls, true)
+	runtest.Equal(t, "had code", turn.HadCode, false)
+	runtest.Equal(t, "output", turn.ToolCalls[0].Output, "advice")
 
 	child, err := b.AssembledTurn(b.Ctx, "child", "c1")
-	harness.WantError(t, "assemble the child's", err, nil)
-	harness.Equal(t, "children of the child", len(child.ChildrenUsage), 0)
+	runtest.WantError(t, "assemble the child's", err, nil)
+	runtest.Equal(t, "children of the child", len(child.ChildrenUsage), 0)
 }
 
 // TestStreamEventsAtOnce has a model that continues when a watcher has what a hook showed of the reply's first text: in the turn's events,
@@ -169,9 +170,9 @@ func TestStreamEventsAtOnce(t *testing.T) {
 			}
 		}
 	})
-	harness.EqualLists(t, "events", got, []string{`{"of":"first"}`, `{"of":"second"}`, string(large)})
+	runtest.EqualLists(t, "events", got, []string{`{"of":"first"}`, `{"of":"second"}`, string(large)})
 	ran := b.HookRecord(id, events.PointReply)
-	harness.Equal(t, "recorded", len(ran.Decisions), 3)
+	runtest.Equal(t, "recorded", len(ran.Decisions), 3)
 }
 
 // waits is a model that continues after its first text when seen is closed.

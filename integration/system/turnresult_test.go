@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
@@ -24,24 +25,24 @@ func TestTurnResultCalls(t *testing.T) {
 			id, hi := w.Create(events.Config{}), events.TurnInput{Parts: []events.Part{harness.Text("hi")}}
 			good, down, denied := w.Run(id, hi), w.Run(id, hi), w.Run(id, hi)
 
-			harness.Equal(t, "protocol", good.Protocol, "standard")
-			harness.Equal(t, "calls", len(good.ModelCalls), 1)
+			runtest.Equal(t, "protocol", good.Protocol, "standard")
+			runtest.Equal(t, "calls", len(good.ModelCalls), 1)
 			call := good.ModelCalls[0]
-			harness.Equal(t, "tries", call.Attempts, 2)
-			harness.Equal(t, "stop", call.Stop, events.StopEnd)
-			harness.Equal(t, "model", call.Provider+" "+call.Model, "openai model-1")
-			harness.Equal(t, "failed tries", len(call.Failed), 1)
+			runtest.Equal(t, "tries", call.Attempts, 2)
+			runtest.Equal(t, "stop", call.Stop, events.StopEnd)
+			runtest.Equal(t, "model", call.Provider+" "+call.Model, "openai model-1")
+			runtest.Equal(t, "failed tries", len(call.Failed), 1)
 			f := call.Failed[0]
-			harness.Equal(t, "failed try", api.FailedTry{Kind: f.Kind, Status: f.Status, Code: f.Code, Message: f.Message}, api.FailedTry{Kind: "rate_limit", Status: 429, Code: "rate_limit_exceeded", Message: "scripted rate_limit"})
-			harness.Equal(t, "wait is told", f.WaitSeconds > 0, true)
-			harness.Equal(t, "errors", len(good.Errors), 0)
+			runtest.Equal(t, "failed try", api.FailedTry{Kind: f.Kind, Status: f.Status, Code: f.Code, Message: f.Message}, api.FailedTry{Kind: "rate_limit", Status: 429, Code: "rate_limit_exceeded", Message: "scripted rate_limit"})
+			runtest.Equal(t, "wait is told", f.WaitSeconds > 0, true)
+			runtest.Equal(t, "errors", len(good.Errors), 0)
 
 			kinds := []string{}
 			for _, f := range down.ModelCalls[0].Failed {
 				kinds = append(kinds, f.Kind)
 			}
-			harness.EqualLists(t, "tries of a failure", kinds, []string{"server", "rate_limit", "server", "server"})
-			harness.Equal(t, "failed call", down.ModelCalls[0].Provider+" "+down.ModelCalls[0].Model, "openai m")
+			runtest.EqualLists(t, "tries of a failure", kinds, []string{"server", "rate_limit", "server", "server"})
+			runtest.Equal(t, "failed call", down.ModelCalls[0].Provider+" "+down.ModelCalls[0].Model, "openai m")
 			for what, errorCase := range map[string]struct {
 				turn      api.AssembledTurn
 				retryable bool
@@ -51,7 +52,7 @@ func TestTurnResultCalls(t *testing.T) {
 				if e.Retryable == nil || *e.Retryable != errorCase.retryable || !strings.Contains(e.Raw, errorCase.raw) {
 					t.Errorf("%s: got %+v, want retryable %v, raw with %s", what, e, errorCase.retryable, errorCase.raw)
 				}
-				harness.Equal(t, what+" output", errorCase.turn.Output.State, api.OutputEmpty)
+				runtest.Equal(t, what+" output", errorCase.turn.Output.State, api.OutputEmpty)
 			}
 		})
 	}
@@ -68,25 +69,25 @@ func TestTurnResultCancelled(t *testing.T) {
 	harness.Receive(b, "the model call", started)
 	b.StartTurn(id, "queued", harness.Text("go"))
 	_, err := b.SubmitAt(b.Ctx, id, time.Now().Add(time.Hour), api.TurnRequest{ID: "scheduled", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
-	harness.WantError(t, "submit at", err, nil)
+	runtest.WantError(t, "submit at", err, nil)
 	for _, turn := range []events.TurnID{"scheduled", "queued", "running"} {
 		for _, n := range []string{"1", "2"} { // the first counts
 			_, _, err := b.Cancel(b.Ctx, id, turn, api.CancelRequest{ID: string(turn) + n, Origin: "ann", Reason: "enough " + n})
-			harness.WantError(t, "cancel", err, nil)
+			runtest.WantError(t, "cancel", err, nil)
 		}
 	}
 	for _, turn := range []events.TurnID{"scheduled", "queued", "running"} {
 		b.AwaitTurn(id, turn)
 		got, err := b.AssembledTurn(b.Ctx, id, turn)
-		harness.WantError(t, "assemble", err, nil)
-		harness.Equal(t, string(turn), got.Outcome.Reason, events.EndCancelled)
+		runtest.WantError(t, "assemble", err, nil)
+		runtest.Equal(t, string(turn), got.Outcome.Reason, events.EndCancelled)
 		if got.Cancellation == nil || *got.Cancellation != (api.Cancellation{ID: string(turn) + "1", Origin: "ann", Reason: "enough 1"}) {
 			t.Errorf("%s: got %+v, want the first request", turn, got.Cancellation)
 		}
 	}
 	b.RunTurn(id, "t4", harness.Text("go"))
 	got, err := b.AssembledTurn(b.Ctx, id, "t4")
-	harness.WantError(t, "assemble", err, nil)
+	runtest.WantError(t, "assemble", err, nil)
 	if got.Cancellation != nil {
 		t.Errorf("got %+v, want no evidence of a turn that finished", got.Cancellation)
 	}
@@ -111,9 +112,9 @@ func TestTurnResultOutput(t *testing.T) {
 			b, id, _ := harness.StartCode(t, c.script...)
 			b.RunTurn(id, "t1", harness.Text("go"))
 			got, err := b.AssembledTurn(b.Ctx, id, "t1")
-			harness.WantError(t, "assemble", err, nil)
-			harness.Equal(t, "state", got.Output.State, c.want)
-			harness.Equal(t, "protocol", got.Protocol, "code")
+			runtest.WantError(t, "assemble", err, nil)
+			runtest.Equal(t, "state", got.Output.State, c.want)
+			runtest.Equal(t, "protocol", got.Protocol, "code")
 		})
 	}
 }

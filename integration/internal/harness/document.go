@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // Document is the OpenAPI document as a client reads it. Every response is checked against it.
@@ -52,7 +54,7 @@ func documentOf(t *testing.T, data []byte) *Document {
 	t.Helper()
 	data = bytes.ReplaceAll(data, []byte("#/components/schemas/"), []byte("#/$defs/"))
 	d := &Document{resolved: make(map[string]*jsonschema.Resolved), Produced: map[string]bool{"document 200": true}}
-	WantError(t, "document", json.Unmarshal(data, d), nil)
+	runtest.WantError(t, "document", json.Unmarshal(data, d), nil)
 	return d
 }
 
@@ -153,14 +155,14 @@ func (d *Document) validate(t *testing.T, what string, schema *jsonschema.Schema
 func (d *Document) schema(t *testing.T, schema *jsonschema.Schema) *jsonschema.Resolved {
 	t.Helper()
 	key, err := json.Marshal(schema)
-	WantError(t, "schema", err, nil)
+	runtest.WantError(t, "schema", err, nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.resolved[string(key)] == nil {
 		root := schema.CloneSchemas()
 		root.Defs = d.Components.Schemas
 		s, err := root.CloneSchemas().Resolve(nil)
-		WantError(t, "schema", err, nil)
+		runtest.WantError(t, "schema", err, nil)
 		d.resolved[string(key)] = s
 	}
 	return d.resolved[string(key)]

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -58,8 +59,8 @@ func (f *Fleet) JoinOn(on *bus.Bus, cfg workers.Config) *workers.Node {
 	f.T.Helper()
 	cfg.Bus, cfg.Providers, cfg.Provider = on, map[string]llm.Provider{"scripted": scripted.New(f.ModelCall)}, "scripted"
 	n, err := workers.NewNode(cfg)
-	WantError(f.T, "node", err, nil)
-	WantError(f.T, "start", n.Start(f.Ctx), nil)
+	runtest.WantError(f.T, "node", err, nil)
+	runtest.WantError(f.T, "start", n.Start(f.Ctx), nil)
 	f.T.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background()) // the test's context has ended
 		cancel()

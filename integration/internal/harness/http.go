@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -88,9 +89,9 @@ func (b *System) ServeHTTP(cfg httpapi.Config) *HTTP {
 	cfg.Tokens, cfg.Logger = append(Tokens(), cfg.Tokens...), zap.New(zapcore.NewTee(d.logs, zaptest.NewLogger(b.T, zaptest.Level(zap.ErrorLevel)).Core()))
 	var err error
 	d.Server, err = httpapi.New(cfg)
-	WantError(b.T, "new server", err, nil)
+	runtest.WantError(b.T, "new server", err, nil)
 	on, err := net.Listen("tcp", "127.0.0.1:0")
-	WantError(b.T, "listen", err, nil)
+	runtest.WantError(b.T, "listen", err, nil)
 	d.URL = "http://" + on.Addr().String()
 	d.Server.Start(on)
 	b.T.Cleanup(func() {
@@ -163,7 +164,7 @@ func (a Response) Field(name string) string {
 func (d *HTTP) Request(token, method, path, body string, header ...string) *http.Request {
 	d.T.Helper()
 	r, err := http.NewRequestWithContext(d.Ctx, method, d.URL+path, strings.NewReader(body))
-	WantError(d.T, "request", err, nil)
+	runtest.WantError(d.T, "request", err, nil)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token+TokenSecret)
 	}
@@ -178,11 +179,11 @@ func (d *HTTP) Send(token, method, path, body string, header ...string) Response
 	d.T.Helper()
 	r := d.Request(token, method, path, body, header...)
 	got, err := d.Client.Do(r)
-	WantError(d.T, method+" "+path, err, nil)
+	runtest.WantError(d.T, method+" "+path, err, nil)
 	defer func() { _ = got.Body.Close() }()
 	a := Response{Status: got.StatusCode, Header: got.Header}
 	a.Body, err = io.ReadAll(got.Body)
-	WantError(d.T, method+" "+path, err, nil)
+	runtest.WantError(d.T, method+" "+path, err, nil)
 	if d.Doc != nil {
 		d.Doc.Check(d.T, method, r.URL.Path, a.Status, a.Header, a.Body)
 	}
@@ -206,7 +207,7 @@ func (d *HTTP) Want(status int, method, path, body string, header ...string) Res
 func (d *HTTP) WantProblem(status int, code, method, path, body string, header ...string) Response {
 	d.T.Helper()
 	a := d.Want(status, method, path, body, header...)
-	Equal(d.T, method+" "+path+" "+body, a.Field("code"), code)
+	runtest.Equal(d.T, method+" "+path+" "+body, a.Field("code"), code)
 	return a
 }
 
@@ -233,7 +234,7 @@ func (d *HTTP) OpenStreamWith(token, method, path, body string, header ...string
 	d.T.Helper()
 	r := d.Request(token, method, path, body, header...)
 	got, err := d.Client.Do(r)
-	WantError(d.T, "stream", err, nil)
+	runtest.WantError(d.T, "stream", err, nil)
 	if got.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(got.Body)
 		_ = got.Body.Close()
@@ -256,7 +257,7 @@ func (s *Stream) Next() (Message, error) {
 		return m, err
 	}
 	shown, err := json.Marshal(map[string]any{"event": m.Name, "id": m.ID, "data": json.RawMessage(m.Data)})
-	WantError(s.d.T, "event", err, nil)
+	runtest.WantError(s.d.T, "event", err, nil)
 	s.d.Doc.validate(s.d.T, s.Path+" "+m.Name, s.shape, shown)
 	return m, nil
 }
@@ -294,7 +295,7 @@ func (s *Stream) Until(enough func(Message) bool) []Message {
 	var list []Message
 	for {
 		m, err := s.Next()
-		WantError(s.d.T, "next event", err, nil)
+		runtest.WantError(s.d.T, "next event", err, nil)
 		list = append(list, m)
 		if enough(m) {
 			return list
@@ -313,12 +314,12 @@ func (m *Model) Rescript(script ...Step) {
 func (d *HTTP) StatusOf(token, method, path, body string, header ...string) (status int, answer string) {
 	d.T.Helper()
 	got, err := d.Client.Do(d.Request(token, method, path, body, header...))
-	WantError(d.T, method+" "+path, err, nil)
+	runtest.WantError(d.T, method+" "+path, err, nil)
 	defer func() { _ = got.Body.Close() }()
 	if strings.HasPrefix(got.Header.Get("Content-Type"), "text/event-stream") {
 		return got.StatusCode, "stream"
 	}
 	data, err := io.ReadAll(got.Body)
-	WantError(d.T, method+" "+path, err, nil)
+	runtest.WantError(d.T, method+" "+path, err, nil)
 	return got.StatusCode, string(data)
 }

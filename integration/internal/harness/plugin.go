@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -21,10 +22,10 @@ func (b *System) StartNodeWith(cfg workers.Config, stack plugin.BuilderConfig) *
 		cfg.Providers, cfg.Provider = map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, "scripted"
 	}
 	cfg.Plugins, err = plugin.NewBuilder(stack)
-	WantError(b.T, "plugin host", err, nil)
+	runtest.WantError(b.T, "plugin host", err, nil)
 	n, err := workers.NewNode(cfg)
-	WantError(b.T, "node", err, nil)
-	WantError(b.T, "start", n.Start(b.Ctx), nil)
+	runtest.WantError(b.T, "node", err, nil)
+	runtest.WantError(b.T, "start", n.Start(b.Ctx), nil)
 	b.T.Cleanup(func() { n.Stop(context.WithoutCancel(b.Ctx)) })
 	return n
 }
@@ -45,7 +46,7 @@ func CreateChild(id events.SessionID) plugin.Directive {
 func (b *System) WantNoSession(id events.SessionID) {
 	b.T.Helper()
 	_, err := b.State(b.Ctx, id)
-	WantError(b.T, "session "+string(id), err, events.ErrNoSession)
+	runtest.WantError(b.T, "session "+string(id), err, events.ErrNoSession)
 }
 
 // HookRecord is the record of the hooks of a point.
@@ -68,13 +69,13 @@ func (b *System) FailedTurn(id events.SessionID, turn events.TurnID) events.Issu
 	if !errors.As(err, &failed) {
 		b.T.Fatalf("turn %s: got %v, want it to have failed", turn, err)
 	}
-	Equal(b.T, "end", b.AwaitTurn(id, turn).End, events.EndFailed)
+	runtest.Equal(b.T, "end", b.AwaitTurn(id, turn).End, events.EndFailed)
 	return failed.Issue
 }
 
 // WantNoEffects fails the test unless a turn left only its record.
 func (b *System) WantNoEffects(id events.SessionID) {
 	b.T.Helper()
-	EqualLists(b.T, "messages", b.Messages(id), []string{})
-	Equal(b.T, "model calls", len(b.Model.Requests()), 0)
+	runtest.EqualLists(b.T, "messages", b.Messages(id), []string{})
+	runtest.Equal(b.T, "model calls", len(b.Model.Requests()), 0)
 }

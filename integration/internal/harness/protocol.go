@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -77,7 +78,7 @@ func SeedNode(id events.NodeID, role events.Role, s string) events.NewNode {
 func (b *System) PathNodes(id events.SessionID) []events.NodeID {
 	b.T.Helper()
 	path, err := b.StateOf(id).Path()
-	WantError(b.T, "path", err, nil)
+	runtest.WantError(b.T, "path", err, nil)
 	var list []events.NodeID
 	for _, n := range path {
 		list = append(list, n.ID)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -13,7 +14,7 @@ import (
 func (b *System) Wakes() map[bus.WakeKey]bool {
 	b.T.Helper()
 	list, err := b.Bus.Wakes(b.Ctx)
-	WantError(b.T, "wakes", err, nil)
+	runtest.WantError(b.T, "wakes", err, nil)
 	return list
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -66,8 +67,8 @@ func (b *System) AwaitState(id events.SessionID, what string, ok func(*projector
 		b.T.Fatal(err)
 	}
 	defer live.Close()
-	WantError(b.T, "flush", b.Bus.Conn().Flush(), nil) // the host may read over another connection
-	look := time.NewTicker(time.Second)                // some tests remove live messages
+	runtest.WantError(b.T, "flush", b.Bus.Conn().Flush(), nil) // the host may read over another connection
+	look := time.NewTicker(time.Second)                        // some tests remove live messages
 	defer look.Stop()
 	for {
 		s := b.StateOf(id)
@@ -158,7 +159,7 @@ func Find[P events.Payload](b *System, id events.SessionID) []P {
 func (b *System) AppendJunk(id events.SessionID) {
 	b.T.Helper()
 	_, err := b.JetStream().Publish(b.Ctx, "lash.s."+string(id)+".junk", []byte("junk"))
-	WantError(b.T, "append what is no commit", err, nil)
+	runtest.WantError(b.T, "append what is no commit", err, nil)
 }
 
 // CommitUnchecked appends a commit without the checks of the host, as a program of another version might.

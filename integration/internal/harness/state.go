@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -75,8 +76,8 @@ func (b *System) SetModel(id events.SessionID, name string) error {
 func (b *System) CancelTurn(id events.SessionID, turn events.TurnID, req api.CancelRequest, want api.CancelReceipt) api.CancelRequest {
 	b.T.Helper()
 	got, evidence, err := b.Cancel(b.Ctx, id, turn, req)
-	WantError(b.T, "cancel", err, nil)
-	Equal(b.T, "receipt", got, want)
+	runtest.WantError(b.T, "cancel", err, nil)
+	runtest.Equal(b.T, "receipt", got, want)
 	return evidence
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
@@ -18,7 +19,7 @@ import (
 func (b *System) JetStream() jetstream.JetStream {
 	b.T.Helper()
 	js, err := jetstream.New(b.Bus.Conn())
-	WantError(b.T, "jetstream", err, nil)
+	runtest.WantError(b.T, "jetstream", err, nil)
 	return js
 }
 
@@ -27,11 +28,11 @@ func (b *System) LoseCommits(id events.SessionID) (from, to events.Seq) {
 	b.T.Helper()
 	from = b.LastSeq(id) + 1
 	_, err := follow.NewArchiver(b.Bus, follow.ArchiverConfig{}).Archive(b.Ctx, id)
-	WantError(b.T, "archive", err, nil)
+	runtest.WantError(b.T, "archive", err, nil)
 	_, err = b.Inject(b.Ctx, id, api.InjectRequest{ID: "lost", Parts: []events.Part{Text("lost")}})
-	WantError(b.T, "inject", err, nil)
+	runtest.WantError(b.T, "inject", err, nil)
 	to = b.LastSeq(id)
-	WantError(b.T, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
+	runtest.WantError(b.T, "project", follow.NewProjector(b.Bus, nil).Project(b.Ctx, id), nil)
 	b.LoseStream(id)
 	return from, to
 }
@@ -41,7 +42,7 @@ func (b *System) LoseStream(id events.SessionID) {
 	b.T.Helper()
 	js := b.JetStream()
 	for name := range js.StreamNames(b.Ctx, jetstream.WithStreamListSubject("lash.s."+string(id)+".>")).Name() {
-		WantError(b.T, "delete", js.DeleteStream(b.Ctx, name), nil)
+		runtest.WantError(b.T, "delete", js.DeleteStream(b.Ctx, name), nil)
 	}
 }
 
@@ -49,12 +50,12 @@ func (b *System) LoseStream(id events.SessionID) {
 func (b *System) Blobs() []*jetstream.ObjectInfo {
 	b.T.Helper()
 	store, err := b.JetStream().ObjectStore(b.Ctx, "lash-blobs")
-	WantError(b.T, "object store", err, nil)
+	runtest.WantError(b.T, "object store", err, nil)
 	list, err := store.List(b.Ctx)
 	if errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil
 	}
-	WantError(b.T, "blobs", err, nil)
+	runtest.WantError(b.T, "blobs", err, nil)
 	return list
 }
 

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
@@ -39,8 +40,8 @@ func (b *System) StartStreaming(calls ...func(context.Context, func(llm.Delta)) 
 		Bus:   b.Bus, Providers: map[string]llm.Provider{"streamer": &streamer{calls: calls}}, Provider: "streamer", Logger: zaptest.NewLogger(b.T),
 		ModelRetry: workers.ModelRetry{Attempts: 4, Base: time.Millisecond, Max: time.Millisecond},
 	})
-	WantError(b.T, "new worker", err, nil)
-	WantError(b.T, "start worker", w.Start(b.Ctx), nil)
+	runtest.WantError(b.T, "new worker", err, nil)
+	runtest.WantError(b.T, "start worker", w.Start(b.Ctx), nil)
 	b.T.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -69,7 +70,7 @@ func (b *System) CommitToTurn(id events.SessionID, list ...events.Payload) {
 		c.Events = append(c.Events, events.Of("t1", p))
 	}
 	_, err := b.Bus.Log().Append(b.Ctx, c, last)
-	WantError(b.T, "append", err, nil)
+	runtest.WantError(b.T, "append", err, nil)
 }
 
 // Observations collects observations until enough accepts one. Each is named: the sequence of a commit, the text of a
@@ -130,10 +131,10 @@ func EventNames(list []api.SessionEvent) (tags []string, shown string) {
 func (b *System) TurnEvents(h *session.Host, id events.SessionID, turn events.TurnID, each func(api.SessionEvent)) []api.SessionEvent {
 	b.T.Helper()
 	_, stream, err := h.StartTurnStream(b.Ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{Text("hello")}}})
-	WantError(b.T, "start turn", err, nil)
+	runtest.WantError(b.T, "start turn", err, nil)
 	var list []api.SessionEvent
 	for e, err := range stream {
-		WantError(b.T, "stream", err, nil)
+		runtest.WantError(b.T, "stream", err, nil)
 		list = append(list, e)
 		if each != nil {
 			each(e)

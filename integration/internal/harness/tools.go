@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
@@ -22,8 +23,8 @@ func WriteFiles(t *testing.T, dir string, list map[string]string) {
 	t.Helper()
 	for name, content := range list {
 		path := filepath.Join(dir, name)
-		WantError(t, "make directory", os.MkdirAll(filepath.Dir(path), 0o700), nil)
-		WantError(t, "write", os.WriteFile(path, []byte(content), 0o600), nil)
+		runtest.WantError(t, "make directory", os.MkdirAll(filepath.Dir(path), 0o700), nil)
+		runtest.WantError(t, "write", os.WriteFile(path, []byte(content), 0o600), nil)
 	}
 }
 
@@ -31,7 +32,7 @@ func WriteFiles(t *testing.T, dir string, list map[string]string) {
 func ReadFile(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	WantError(t, "read", err, nil)
+	runtest.WantError(t, "read", err, nil)
 	return string(data)
 }
 
@@ -39,7 +40,7 @@ func ReadFile(t *testing.T, path string) string {
 func FilesPlugin(t *testing.T, cfg files.Config) plugin.Factory {
 	t.Helper()
 	f, err := files.Factory(cfg)
-	WantError(t, "files", err, nil)
+	runtest.WantError(t, "files", err, nil)
 	return f
 }
 
@@ -75,7 +76,7 @@ func DeniedDir(t *testing.T) (dir string, names []string) {
 		"link": "x.env", "chain": "link", "a/up": "../x.env", "absolute": filepath.Join(dir, "x.env"), "round": "a/b/../../x.env",
 		"dir": "private", "dirs": "dir", "a/b/dir": "../../private", "here": ".", "a/here": "..",
 	} {
-		WantError(t, "link", os.Symlink(to, filepath.Join(dir, name)), nil)
+		runtest.WantError(t, "link", os.Symlink(to, filepath.Join(dir, name)), nil)
 	}
 	return dir, []string{
 		"x.env", "./x.env", "a/../x.env", ".//x.env", "X.env", "x.ENV", "link", "chain", "a/up", "a/b/../up", "absolute", "round", "here/x.env",
@@ -88,7 +89,7 @@ func DeniedDir(t *testing.T) (dir string, names []string) {
 func ShellPlugin(t *testing.T, cfg shell.Config) plugin.Factory {
 	t.Helper()
 	f, err := shell.Factory(cfg)
-	WantError(t, "shell", err, nil)
+	runtest.WantError(t, "shell", err, nil)
 	return f
 }
 
@@ -102,7 +103,7 @@ func CallEach(t *testing.T, b *System, tools ...string) []events.ToolResult {
 	b.Model.Script = []Step{Reply(calls...), Reply(Text("done"))}
 	b.StartWorker(b.Bus)
 	id := b.Open(api.CreateRequest{})
-	Equal(t, "end", b.RunTurn(id, "t1", Text("go")).End, events.EndFinished)
+	runtest.Equal(t, "end", b.RunTurn(id, "t1", Text("go")).End, events.EndFinished)
 	results := make([]events.ToolResult, len(tools))
 	for _, p := range Find[*events.ToolReturned](b, id) {
 		for _, r := range p.Results {
@@ -190,20 +191,20 @@ func SourceOf(names ...string) plugin.SourceFunc {
 func (b *System) AddSource(id events.SessionID, source string) {
 	b.T.Helper()
 	_, err := b.AddToolSource(b.Ctx, id, source)
-	WantError(b.T, "add "+source, err, nil)
+	runtest.WantError(b.T, "add "+source, err, nil)
 }
 
 // RemoveSource removes a tool source from a session.
 func (b *System) RemoveSource(id events.SessionID, source string) {
 	b.T.Helper()
 	_, err := b.RemoveToolSource(b.Ctx, id, source)
-	WantError(b.T, "remove "+source, err, nil)
+	runtest.WantError(b.T, "remove "+source, err, nil)
 }
 
 // Contract is the contract of a recorded tool.
 func (b *System) Contract(tool *events.ToolEntry) *events.Contract {
 	b.T.Helper()
 	list, err := blob.Contracts(b.Ctx, b.Bus, []events.ToolEntry{*tool}, nil)
-	WantError(b.T, "contract", err, nil)
+	runtest.WantError(b.T, "contract", err, nil)
 	return list[0].Look()
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
@@ -30,14 +31,14 @@ func SubmitTo(b *System, h *session.Host, id events.SessionID, req api.TurnReque
 func (b *System) ScheduleTurn(id events.SessionID, turn events.TurnID, at time.Time, s string) {
 	b.T.Helper()
 	_, err := b.SubmitAt(b.Ctx, id, at, TurnRequest(turn, s))
-	WantError(b.T, "submit "+string(turn), err, nil)
+	runtest.WantError(b.T, "submit "+string(turn), err, nil)
 }
 
 // Timers lists the sessions with a pending timer.
 func (b *System) Timers() (ids []string) {
 	b.T.Helper()
 	list, err := b.Bus.Timers(b.Ctx)
-	WantError(b.T, "timers", err, nil)
+	runtest.WantError(b.T, "timers", err, nil)
 	for _, id := range list {
 		ids = append(ids, string(id))
 	}
