@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events/bodykey"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // Start boots a server and opens a bus on it, in process. Both end with the test.
@@ -28,9 +29,7 @@ func Server(tb testing.TB, cfg busembed.Config) *busembed.Server {
 		cfg.StoreDir = storeDir(tb)
 	}
 	s, err := busembed.Start(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	tb.Cleanup(s.Stop)
 	return s
 }
@@ -48,9 +47,7 @@ func open(tb testing.TB, cfg bus.Config) *bus.Bus {
 	tb.Helper()
 	cfg.Timeout = cmp.Or(cfg.Timeout, requestLimit)
 	b, err := bus.Open(tb.Context(), WithKeys(tb, cfg))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	tb.Cleanup(b.Close)
 	return b
 }
@@ -75,9 +72,7 @@ func WithKeys(tb testing.TB, cfg bus.Config) bus.Config {
 func Keys(tb testing.TB) *bodykey.Keys {
 	tb.Helper()
 	keys, err := sharedKeys()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	return keys
 }
 
@@ -102,9 +97,7 @@ type Cluster struct {
 func StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	servers, err := busembed.StartCluster(storeDir(tb))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	for _, s := range servers {
 		tb.Cleanup(s.Stop)
 	}

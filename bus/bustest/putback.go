@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // PutBack puts the lost stream of a session back, from a backup that was made before its first commit. The session goes on after its archive,
@@ -20,9 +21,7 @@ func PutBack(t testing.TB, b *bus.Bus, session events.SessionID) events.Seq {
 		t.Fatalf("put the stream of %s back: got %v, want a loss", session, err)
 	}
 	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	empty, err := js.Stream(t.Context(), lost.Stream) // a node made it in the place of the lost one
 	if err == nil {
 		err = js.DeleteStream(t.Context(), lost.Stream)
@@ -32,8 +31,6 @@ func PutBack(t testing.TB, b *bus.Bus, session events.SessionID) events.Seq {
 		cfg.Subjects = []string{"lash.s." + string(session) + ".>"}
 		_, err = js.CreateStream(t.Context(), cfg)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return lost.Last
 }

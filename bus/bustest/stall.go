@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // StallingProxy forwards connections to a server until a client has opened its bus and makes another request. From then
@@ -31,9 +32,7 @@ type StallingProxy struct {
 func StallAfterOpen(tb testing.TB, server *busembed.Server) *StallingProxy {
 	tb.Helper()
 	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	_, address, _ := strings.Cut(server.URL(), "://")
 	p := &StallingProxy{
 		URL: "nats://" + listener.Addr().String(), address: address, opening: make(map[string]bool), learns: true, stalled: make(chan struct{}),
@@ -46,9 +45,7 @@ func StallAfterOpen(tb testing.TB, server *busembed.Server) *StallingProxy {
 		running.Wait()
 	})
 	b, err := bus.OpenReader(tb.Context(), WithKeys(tb, bus.Config{URL: p.URL}))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	b.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()

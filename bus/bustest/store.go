@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // Store is a server whose store can be put back to an earlier copy, as an operator restores a backup.
@@ -27,9 +28,7 @@ type Store struct {
 func StartStore(tb testing.TB) *Store {
 	tb.Helper()
 	ports, err := busembed.FreePorts(1)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	s := &Store{tb: tb, cfg: busembed.Config{StoreDir: filepath.Join(storeDir(tb), "store"), Listen: true, Port: ports[0]}}
 	s.server = Server(tb, s.cfg)
 	return s

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // breakingConn is a connection that breaks in the middle of a write, and stays broken.
@@ -74,9 +75,7 @@ func openBreaking(tb testing.TB, server *busembed.Server) (*bus.Bus, *breakingCo
 		tb.Fatal(err)
 	}
 	inner, err := opts.InProcessServer.InProcessConn()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	w := &breakingConn{Conn: inner}
 	silent := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
 	return open(tb, bus.Config{Options: []nats.Option{nats.InProcessServer(w), silent}}), w
@@ -168,9 +167,7 @@ func OpenInterrupted(tb testing.TB, server *busembed.Server) *Interrupted {
 		tb.Fatal(err)
 	}
 	inner, err := opts.InProcessServer.InProcessConn()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.NoError(tb, err)
 	i := &Interrupted{conn: interruptedConn{Conn: inner}}
 	i.Bus = open(tb, bus.Config{Options: []nats.Option{nats.InProcessServer(&i.conn)}})
 	return i

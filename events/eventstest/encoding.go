@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // TestEncoding checks that values of the examples' types survive: what is decoded of an encoding has the same encoding. The values are drawn field
@@ -25,9 +26,7 @@ func TestEncoding(t *testing.T, examples ...any) {
 				if err == nil {
 					err = events.DecodePayload(want, again.Interface())
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, err)
 				for _, v := range []any{again.Interface(), again.Elem().Interface(), v.Elem().Interface()} {
 					if got, err := events.EncodePayload(v); err != nil || !stdbytes.Equal(got, want) {
 						t.Fatalf("%#v: got %x, %v, want %x", v, got, err, want)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 var logCases = []struct {
@@ -89,9 +90,7 @@ var logCases = []struct {
 		for n := 1; n <= 4; n++ {
 			seen := 0
 			for _, err := range l.Read(t.Context(), l.session, 1) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.NoError(t, err)
 				if seen++; seen == n {
 					break
 				}
@@ -170,9 +169,7 @@ func (l *logCase) sized(t *testing.T, size int) *events.Commit {
 	}
 	c := l.commit(batch...)
 	data, err := events.Encode(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	for left := size - len(data); left > 0; {
 		for i := range batch {
 			more := min(left, events.MaxEventBytes/5)
@@ -190,9 +187,7 @@ func readWhileAppending(t *testing.T, l *logCase) {
 	list := l.create(t, 3)
 	seen := 0
 	for _, err := range l.Read(t.Context(), l.session, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		seen++
 		c := l.commit()
 		list = append(list, c)

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/internal/runtest"
 )
 
 // until is the end of a certificate, 2100-01-01.
@@ -16,28 +17,16 @@ const until = 4_102_444_800_000
 func Signing(t *testing.T) (func() *proof.Signer, note.Verifier) {
 	t.Helper()
 	private, public, err := note.GenerateKey(nil, "example.com/t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	tenant, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	verifier, err := note.NewVerifier(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	key, secret, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	cert, err := proof.Certify(tenant, "n1", key, 0, until)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	signer, err := proof.NewSigner(secret, cert)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return func() *proof.Signer { return signer }, verifier
 }

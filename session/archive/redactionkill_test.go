@@ -70,7 +70,6 @@ func TestLongRedactKilled(t *testing.T) {
 			}
 		})
 	}
-
 }
 
 func mustRedactions(t *testing.T, b *bus.Bus, id events.SessionID) []events.RedactionRecord {

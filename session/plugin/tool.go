@@ -98,7 +98,7 @@ type Call struct {
 	Once    bool              // the history says that the call must not run twice, whatever this node's tool declares
 	Places  map[string]string // where rules judged the files and directories of the arguments to be, see [JudgePlaces]; nil: no rule did
 	Host    ToolHost          // capabilities of the session; nil for tools that run without a session
-	Run     Running           // what the process that runs the call does for it, which sets it
+	Run     Running           `json:"-"` // what the process that runs the call does for it, which sets it
 }
 
 // Running is what the process that runs a call does for it. The methods of [Call] use it. The zero value can do nothing.

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
@@ -44,9 +45,7 @@ func NewHost(t *testing.T, cfg session.Config) *session.Host {
 	t.Helper()
 	cfg.Plugins = session.NoPlugins()
 	h, err := session.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return h
 }
 
@@ -54,9 +53,7 @@ func NewHost(t *testing.T, cfg session.Config) *session.Host {
 func (s *System) State() *projector.State {
 	s.T.Helper()
 	state, err := s.Host.State(s.T.Context(), ID)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	runtest.NoError(s.T, err)
 	if err := state.Check(); err != nil {
 		s.T.Error(err)
 	}
@@ -83,9 +80,7 @@ func (s *System) Append(turn events.TurnID, list ...events.Payload) {
 func (s *System) FetchWake(on *bus.Bus, class bus.Class) (w *bus.Wake) {
 	s.T.Helper()
 	q, err := on.Queue(s.T.Context(), class)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	runtest.NoError(s.T, err)
 	if _, err := q.Fetch(s.T.Context(), 1, time.Minute, func(got *bus.Wake) { w = got }); err != nil || w == nil {
 		s.T.Fatalf("fetch: got %v, %v, want a wake", w, err)
 	}

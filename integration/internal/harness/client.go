@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/client"
 )
 
@@ -17,9 +18,7 @@ import (
 func OpenReader(t *testing.T, cfg bus.Config) *bus.Bus {
 	t.Helper()
 	b, err := bus.OpenReader(Context(t), bustest.WithKeys(t, cfg))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(b.Close)
 	return b
 }
@@ -28,9 +27,7 @@ func OpenReader(t *testing.T, cfg bus.Config) *bus.Bus {
 func Dial(t *testing.T, on *bus.Bus) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Config{Bus: on, Actor: "ide", Logger: zaptest.NewLogger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return c
 }
 
@@ -45,9 +42,7 @@ func StatsOf(t *testing.T, on *bus.Bus, n int) []micro.Stats {
 	t.Helper()
 	inbox := on.Conn().NewRespInbox()
 	sub, err := on.Conn().SubscribeSync(inbox)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	defer func() { _ = sub.Unsubscribe() }()
 	if err := on.Conn().PublishRequest("$SRV.STATS.lash-api", inbox, nil); err != nil {
 		t.Fatal(err)
@@ -55,9 +50,7 @@ func StatsOf(t *testing.T, on *bus.Bus, n int) []micro.Stats {
 	var list []micro.Stats
 	for len(list) < n {
 		m, err := sub.NextMsgWithContext(Context(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.NoError(t, err)
 		var s micro.Stats
 		if err := json.Unmarshal(m.Data, &s); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -95,9 +96,7 @@ func (b *System) StartCodeNodeWith(cfg workers.Config) (kill func()) {
 	cfg.Tools, cfg.Logger = func(events.SessionID) *plugin.Tools { return b.Tools }, zaptest.NewLogger(b.T)
 	cfg.Trace = b.TraceTo
 	n, err := workers.NewNode(cfg)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	if err := n.Start(b.Ctx); err != nil {
 		b.T.Fatal(err)
 	}
@@ -118,9 +117,7 @@ func (b *System) StartCodeNodeWith(cfg workers.Config) (kill func()) {
 func (b *System) Outcome(id events.SessionID, turn events.TurnID) api.TurnOutcome {
 	b.T.Helper()
 	a, err := b.AssembledTurn(b.Ctx, id, turn)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return a.Outcome
 }
 

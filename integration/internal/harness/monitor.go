@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
@@ -46,9 +47,7 @@ func (b *System) AwaitUpdates(id events.SessionID, n int64) []api.MonitorEvent {
 	b.T.Helper()
 	b.AwaitState(id, "updates", func(s *projector.State) bool { return s.Feed.Sequence >= n })
 	u, err := b.TakeMonitorUpdates(b.Ctx, id)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return u.Events
 }
 
@@ -91,9 +90,7 @@ func (f Fifo) Opened(t *testing.T) (up, ended <-chan struct{}) {
 func (f Fifo) Write(t *testing.T, line string) {
 	t.Helper()
 	w, err := os.OpenFile(string(f), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	t.Cleanup(func() { _ = w.Close() })
 	if _, err := w.WriteString(line + "\n"); err != nil {
 		t.Fatal(err)

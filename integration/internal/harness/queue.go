@@ -53,9 +53,7 @@ func (b *System) AwaitPolling(what string, ok func() bool) {
 func (b *System) DeadLetters() (ids []string) {
 	b.T.Helper()
 	for letter, err := range b.Bus.DeadLetters(b.Ctx) {
-		if err != nil {
-			b.T.Fatal(err)
-		}
+		runtest.NoError(b.T, err)
 		ids = append(ids, string(letter.Session))
 	}
 	return ids

@@ -16,9 +16,7 @@ import (
 func (b *System) Open(req api.CreateRequest) events.SessionID {
 	b.T.Helper()
 	id, err := b.Create(b.Ctx, req)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return id
 }
 
@@ -26,9 +24,7 @@ func (b *System) Open(req api.CreateRequest) events.SessionID {
 func (b *System) AppendTexts(id events.SessionID, texts ...string) []events.NodeID {
 	b.T.Helper()
 	got, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: UserMessages(texts...)})
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return got.IDs
 }
 
@@ -45,9 +41,7 @@ func UserMessages(texts ...string) []api.AppendNode {
 func (b *System) RunTurn(id events.SessionID, turn events.TurnID, parts ...events.Part) api.TurnResult {
 	b.T.Helper()
 	r, err := b.Run(b.Ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: parts}})
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return r
 }
 
@@ -63,9 +57,7 @@ func (b *System) StartTurn(id events.SessionID, turn events.TurnID, parts ...eve
 func (b *System) AwaitState(id events.SessionID, what string, ok func(*projector.State) bool) *projector.State {
 	b.T.Helper()
 	live, err := b.Bus.Live(id, 1024)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	defer live.Close()
 	runtest.WantError(b.T, "flush", b.Bus.Conn().Flush(), nil) // the host may read over another connection
 	look := time.NewTicker(time.Second)                        // some tests remove live messages
@@ -114,9 +106,7 @@ func (b *System) AwaitTurn(id events.SessionID, turn events.TurnID) projector.Tu
 func (b *System) StateOf(id events.SessionID) *projector.State {
 	b.T.Helper()
 	s, err := b.State(b.Ctx, id)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return s
 }
 
@@ -124,9 +114,7 @@ func (b *System) StateOf(id events.SessionID) *projector.State {
 func (b *System) LastSeq(id events.SessionID) events.Seq {
 	b.T.Helper()
 	seq, err := b.Bus.Log().Last(b.Ctx, id)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return seq
 }
 
@@ -135,9 +123,7 @@ func (b *System) History(id events.SessionID) []events.Event {
 	b.T.Helper()
 	var list []events.Event
 	for e, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
-		if err != nil {
-			b.T.Fatal(err)
-		}
+		runtest.NoError(b.T, err)
 		list = append(list, e.Commit.Events...)
 	}
 	return list
@@ -179,9 +165,7 @@ func (b *System) CommitUnchecked(id events.SessionID, payload events.Payload) {
 func (b *System) Messages(id events.SessionID) []string {
 	b.T.Helper()
 	v, err := b.View(b.Ctx, id)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return Transcript(v.Messages)
 }
 

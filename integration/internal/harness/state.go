@@ -29,9 +29,7 @@ func (b *System) CallResult(id events.SessionID, call string) string {
 func (b *System) ReadView(id events.SessionID) projector.ReadView {
 	b.T.Helper()
 	v, err := b.View(b.Ctx, id)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return v
 }
 
@@ -48,9 +46,7 @@ func (m *Model) Offered(n int) []string {
 func (b *System) Act(id events.SessionID, action, args string) plugin.Result {
 	b.T.Helper()
 	r, err := b.InvokeAction(b.Ctx, id, action, json.RawMessage(args))
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return r
 }
 
@@ -58,9 +54,7 @@ func (b *System) Act(id events.SessionID, action, args string) plugin.Result {
 func (b *System) Subagents(id events.SessionID) []projector.Task {
 	b.T.Helper()
 	list, err := b.Tasks(b.Ctx, id)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return slices.DeleteFunc(list, func(t projector.Task) bool { return t.Of != events.TaskSubagent })
 }
 

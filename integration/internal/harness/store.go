@@ -63,9 +63,7 @@ func (b *System) Blobs() []*jetstream.ObjectInfo {
 func EncodeState(t *testing.T, s *projector.State) []byte {
 	t.Helper()
 	head, _, err := s.Clone().Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	return head
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -86,9 +87,7 @@ func StartWith(t *testing.T, server *busembed.Server, on *bus.Bus, script ...Ste
 func (b *System) NewHost(on *bus.Bus) *session.Host {
 	b.T.Helper()
 	h, err := session.New(session.Config{Bus: on, Logger: zaptest.NewLogger(b.T), Plugins: session.NoPlugins()})
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return h
 }
 
@@ -126,9 +125,7 @@ func (b *System) NewWorker(on *bus.Bus) *workers.Node {
 		Tools: func(events.SessionID) *plugin.Tools { return b.Tools }, Logger: zaptest.NewLogger(b.T),
 		ModelRetry: workers.ModelRetry{Attempts: 4, Base: time.Millisecond, Max: 2 * time.Millisecond},
 	})
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return w
 }
 
@@ -148,16 +145,12 @@ func (b *System) StartNode(factories ...plugin.Factory) *workers.Node {
 func (b *System) NewNode(on *bus.Bus, factories ...plugin.Factory) *workers.Node {
 	b.T.Helper()
 	builder, err := plugin.NewBuilder(plugin.BuilderConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	n, err := workers.NewNode(workers.Config{
 		Bus: on, Providers: map[string]llm.Provider{"scripted": scripted.New(b.Model.Answer)}, Provider: "scripted",
 		Plugins: builder, Roles: b.Roles, Logger: zaptest.NewLogger(b.T), Trace: b.TraceTo, ModelRetry: workers.ModelRetry{Attempts: 4, Base: time.Millisecond, Max: 2 * time.Millisecond},
 	})
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	return n
 }
 

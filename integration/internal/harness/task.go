@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
@@ -19,9 +20,7 @@ import (
 func (b *System) StartTasks(on *bus.Bus, runners map[string]workers.TaskFunc) (s *workers.Tasks, stop func()) {
 	b.T.Helper()
 	n, err := workers.NewNode(workers.Config{Bus: on, Roles: []workers.Role{workers.RoleTask}, Runners: runners, Logger: zaptest.NewLogger(b.T)})
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	if err := n.Start(b.Ctx); err != nil {
 		b.T.Fatal(err)
 	}
@@ -69,9 +68,7 @@ func (b *System) Spawn(s *workers.Tasks, id events.SessionID, name events.TaskID
 func (b *System) ListedTask(id events.SessionID, name events.TaskID) projector.Task {
 	b.T.Helper()
 	list, err := b.Tasks(b.Ctx, id)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	runtest.NoError(b.T, err)
 	for _, t := range list {
 		if t.ID == name {
 			return t

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -62,9 +63,7 @@ func (w *wireTest) testForms(t *testing.T) {
 		req.Tools = []llm.Tool{find}
 		for i := range rapid.IntRange(0, 3).Draw(t, "tools") {
 			schema, err := json.Marshal(anySchema(3).Draw(t, "schema"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.NoError(t, err)
 			req.Tools = append(req.Tools, llm.Tool{Name: fmt.Sprint("tool", i), InputSchema: schema})
 		}
 		req.Messages = append(req.Messages,

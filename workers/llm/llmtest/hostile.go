@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/internal/runtest"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -114,9 +115,7 @@ func (w *wireTest) testNotAStream(t *testing.T) {
 func (w *wireTest) testUnreachable(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.NoError(t, err)
 	addr := l.Addr().String()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
