@@ -27,7 +27,7 @@ func (endless) Close() error { return nil }
 // TestLongEndlessStream expects a stream without an end to fail as malformed.
 func TestLongEndlessStream(t *testing.T) {
 	t.Parallel()
-	events, event := 0, "event: "+strings.Repeat("x", 1<<10)+"\ndata: {}\n\n"
+	events, event := 0, "event: "+strings.Repeat("x", 1<<10)+"\ndata: {\"x\":1}\n\n"
 	wire := llm.Wire{Encode: encoded(nil), Decode: func(llm.ServerEvent) (llm.Update, error) {
 		events++
 		return llm.Update{}, nil
