@@ -78,7 +78,6 @@ func TestUnreadableResults(t *testing.T) {
 	other := s.begin("srv__once", sayingOf(saying{Silent: true}))
 	s.AwaitPolling("the other call", func() bool { return len(s.logged()) == 1 })
 	for name, rest := range map[string]string{
-		"text":          `"result":"text"`,
 		"null_question": `"result":{"inputRequests":{"a":null}}`,
 		"form":          `"result":{"inputRequests":{"a":{"method":"elicitation/create","params":{"message":"x","requestedSchema":{"type":"object","properties":{"b":{"type":"string","oneOf":[null]}}}}}}}`,
 		"sampling":      `"result":{"inputRequests":{"a":{"method":"sampling/createMessage","params":{"messages":[null],"maxTokens":1}}}}`,
@@ -93,6 +92,8 @@ func TestUnreadableResults(t *testing.T) {
 			}
 		})
 	}
+	bare := s.result("srv__once", sayingOf(saying{Lines: []string{`{"jsonrpc":"2.0","id":$ID,"result":"a text alone"}`}, Silent: true}))
+	runtest.Equal(t, "a text in place of a result", bare.Text, "a text alone")
 	runtest.Equal(t, "process of the server", s.pidOf(server), pid)
 	_, _, err := s.Cancel(s.Ctx, other, "t1", api.CancelRequest{})
 	runtest.WantError(t, "cancel", err, nil)
